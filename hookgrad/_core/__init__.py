@@ -1,0 +1,1 @@
+"""The compiled core: one concept a module, data flowing one way (see ``docs/architecture.md``)."""

@@ -1,0 +1,35 @@
+"""Elementwise operations. See Note [Arrays or tensors] in record.pyx."""
+
+# A name that ends in _into may write into its first operand, which the caller does not read again.
+
+cdef object astype(object x, int typenum)
+
+cdef object add(object a, object b)
+cdef object sub(object a, object b)
+cdef object mul(object a, object b)
+cdef object mul_into(object a, object b)
+cdef object div(object a, object b)
+cdef object div_into(object a, object b)
+cdef object power(object a, object b)
+cdef object maximum(object a, object b)
+cdef object minimum(object a, object b)
+cdef object masked(object g, object keep)
+cdef object where(object condition, object a, object b)
+cdef object clip(object x, object low, object high)
+
+cdef object neg(object x)
+cdef object neg_into(object x)
+cdef object absolute(object x)
+cdef object exp(object x)
+cdef object log(object x)
+cdef object log1p(object x)
+cdef object expm1(object x)
+cdef object sqrt(object x)
+cdef object square(object x)
+cdef object reciprocal(object x)
+cdef object sin(object x)
+cdef object cos(object x)
+cdef object tanh(object x)
+cdef object sigmoid(object x)
+cdef object relu(object x)
+cdef object copy(object x)

@@ -1,0 +1,172 @@
+"""Recording an operation, and reading back what it saved.
+
+Note [Arrays or tensors]
+------------------------
+The functions that compute (`elementwise.mul`, `shape.reshape`, ...) take ndarrays and VariableWrappers. From arrays
+alone they give an array: nothing is wrapped and nothing recorded. As soon as an operand is a VariableWrapper they give
+one, and record it where it needs a gradient and recording is on. So a VJP is written once: a plain backward feeds it
+arrays, one with ``create_graph`` feeds it tensors.
+
+An array operand is of a float dtype that its op can use as it is; only the public functions (functions.pyx,
+operators.pyx) are given anything else, and wrap it.
+"""
+
+import numpy as np
+
+from hookgrad._core.grad_mode cimport is_recording
+from hookgrad._core.grad_node cimport SAVED_OUTPUT, new_node
+from hookgrad._core.kernels cimport as_array, cast, is_ndarray
+from hookgrad._core.variable cimport is_variable, wrap, wrap_recorded
+from hookgrad._core.versions cimport check_unchanged, now
+
+cnp.import_array()
+
+
+cdef cnp.ndarray array_of(object x):
+    """The array of a tensor, or the array itself."""
+    return (<VariableWrapper> x).data if is_variable(x) else <cnp.ndarray?> x
+
+
+cdef GradNode node_of(object x):
+    """The node of a tensor that needs a gradient; None for anything else."""
+    return (<VariableWrapper> x).node if is_variable(x) else None
+
+
+cdef bint is_variable_or_array(object x) noexcept:
+    return is_ndarray(x) or is_variable(x)
+
+
+cdef object operand(object x):
+    """x as a tensor, an ndarray or a Python number; NotImplemented for what is none of these.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not bool, an integer, float32 or float64.
+    """
+    cdef cnp.ndarray a
+    cdef str kind
+    if is_variable(x):
+        return x
+    if type(x) is float or type(x) is int:
+        return x
+    if type(x) is bool:
+        return int(x)
+    if x is None or isinstance(x, (str, bytes, dict, set)):
+        return NotImplemented
+    if getattr(type(x), "__array_ufunc__", 0) is None:
+        return NotImplemented       # it asks NumPy's operators to leave the operation to it
+    a = array_from(x)
+    kind = (<object> a).dtype.kind
+    if kind in "biu" or (kind == "f" and cnp.PyArray_ITEMSIZE(a) in (4, 8)):
+        return a
+    if kind == "O" and not isinstance(x, (list, tuple, cnp.ndarray)):
+        return NotImplemented
+    raise TypeError(f"an array of dtype {(<object> a).dtype} cannot be a tensor: hookgrad takes float32, float64, "
+                    f"integers and bool; convert it with .astype")
+
+
+cdef cnp.ndarray array_from(object x):
+    """x as an ndarray; a nested list of Python floats makes float32, as everywhere in hookgrad."""
+    cdef cnp.ndarray a = as_array(x)
+    cdef object first = x
+    if cnp.PyArray_TYPE(a) == cnp.NPY_DOUBLE and isinstance(x, (list, tuple, float)):
+        while isinstance(first, (list, tuple)) and len(first) > 0:
+            first = first[0]
+        if not isinstance(first, (cnp.ndarray, np.generic)) and not is_variable(first):
+            return cast(a, cnp.NPY_FLOAT)
+    return a
+
+
+cdef VariableWrapper to_variable(object x, str function):
+    """x as a tensor, for a function of that name.
+
+    Raises
+    ------
+    TypeError
+        It cannot be one.
+    """
+    cdef object value
+    if is_variable(x):
+        return <VariableWrapper> x
+    try:
+        value = operand(x)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{function}: {error}") from None
+    if value is NotImplemented:
+        raise TypeError(f"{function}: got {type(x).__name__}, expected a Tensor, an ndarray, a number or a list of "
+                        f"numbers")
+    return wrap(<cnp.ndarray> value if is_ndarray(value) else array_from(value))
+
+
+cdef object finish(Op op, cnp.ndarray out, object a, object b, object saved0, object saved1, object aux):
+    """What an operation of one or two inputs returns: the array, a tensor, or a recorded tensor.
+
+    `saved0` and `saved1` are kept only if the result is recorded; `saved1` may be `out` itself.
+    """
+    cdef GradNode na, nb, node
+    if not is_variable(a) and not is_variable(b):
+        return out
+    na = node_of(a)
+    nb = node_of(b)
+    if (na is None and nb is None) or not is_recording():
+        return wrap(out)
+    node = new_node(op)
+    node.edges = 1 if b is None else 2
+    node.next0 = na
+    node.next1 = nb
+    node.saved0 = saved0
+    node.saved1 = saved1
+    if saved1 is out:
+        node.flags |= SAVED_OUTPUT
+    node.aux = aux
+    node.clock = now()
+    return wrap_recorded(out, node)
+
+
+cdef object attach(object value, GradNode node):
+    """A tensor around a saved array, at its own place in the graph."""
+    cdef VariableWrapper out
+    if node is None or not is_ndarray(value):
+        return value
+    out = wrap(<cnp.ndarray> value)
+    out.node = node
+    return out
+
+
+cdef object saved_data(GradNode node, int k):
+    """What the node saved in place k, as data.
+
+    Raises
+    ------
+    RuntimeError
+        It was changed in place since.
+    """
+    cdef object value = node.saved0 if k == 0 else node.saved1
+    if node.clock != now():
+        check_unchanged(value, node.clock, node.op.name,
+                        "output" if k == 1 and node.flags & SAVED_OUTPUT else f"input {k}")
+    return value
+
+
+cdef object saved(GradNode node, int k):
+    """Input k, saved in place k: an array, a number, or under recording a tensor with its history."""
+    cdef object value = saved_data(node, k)
+    return attach(value, node.next_node(k)) if is_recording() else value
+
+
+cdef object saved_output(GradNode node):
+    """The node's own output, saved in place 1."""
+    cdef object value = saved_data(node, 1)
+    return attach(value, node) if is_recording() else value
+
+
+def as_tensor_array(object data, str function):
+    """Data as an array that a tensor can hold, its memory shared where it can be.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It cannot be one: a dtype that tensors do not have, a ragged list.
+    """
+    return to_variable(data, function).data

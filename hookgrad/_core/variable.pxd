@@ -1,0 +1,32 @@
+"""The compiled value type."""
+
+cimport numpy as cnp
+from cpython.object cimport PyObject
+
+from hookgrad._core.grad_node cimport GradNode
+from hookgrad._core.hook_map cimport HookEntry, HookKind, HookMap
+
+
+cdef class VariableWrapper:
+    cdef cnp.ndarray data           # exactly an ndarray, aligned, native byte order
+    cdef GradNode node              # made it (interior) or takes its gradient (leaf); None: needs no gradient
+    cdef PyObject *back             # the node whose `output` points here, borrowed
+    cdef object stored_grad         # None, a VariableWrapper, or an ndarray that nobody has looked at yet
+    cdef HookMap hooks              # None: none
+    cdef readonly object name
+    cdef bint read_only             # a gradient that a hook may look at but not change
+    cdef object __weakref__
+
+    cdef int set_node(self, GradNode node) except -1
+    cdef HookEntry add_hook(self, object hook, HookKind kind)
+
+
+# The Python subclass that results are made of, set once by the Python layer.
+cdef object TensorType
+
+cdef VariableWrapper wrap(cnp.ndarray data)
+cdef VariableWrapper wrap_recorded(cnp.ndarray data, GradNode node)
+
+
+cdef inline bint is_variable(object x) noexcept:
+    return type(x) is TensorType or isinstance(x, VariableWrapper)

@@ -1,0 +1,5 @@
+"""Functions for networks."""
+
+from hookgrad.nn import functional
+
+__all__ = ["functional"]

@@ -1,0 +1,51 @@
+"""NumPy's own functions called on tensors: `np.exp(t)`, `np.concatenate([t, u])`, `array * t`."""
+
+import numpy as np
+
+from hookgrad._core import functions
+
+_UFUNCS = {
+    getattr(np, name): getattr(functions, name)
+    for name in (
+        "absolute add cos divide equal exp expm1 greater greater_equal less less_equal log log1p matmul maximum minimum "
+        "multiply negative not_equal power reciprocal sin sqrt square subtract tanh"
+    ).split()
+}
+
+_FUNCTIONS = {
+    getattr(np, name): getattr(functions, name)
+    for name in (
+        "all any astype broadcast_to clip concatenate copy cumsum dot expand_dims max mean min prod reshape squeeze "
+        "stack std sum transpose var where"
+    ).split()
+    if hasattr(np, name)
+}
+
+
+def array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    """A ufunc called on a tensor: hookgrad's function of that name, recorded."""
+    function = _UFUNCS.get(ufunc)
+    if function is None:
+        raise TypeError(
+            f"np.{ufunc.__name__}: hookgrad has no such function; use t.numpy() for the values, without a gradient"
+        )
+    if method != "__call__":
+        raise TypeError(
+            f"np.{ufunc.__name__}.{method}: hookgrad records calls of a ufunc alone; use t.numpy() for the values"
+        )
+    if kwargs:
+        raise TypeError(
+            f"np.{ufunc.__name__}: a call on tensors takes no {', '.join(kwargs)}; "
+            "use t.numpy() for the values, without a gradient"
+        )
+    return function(*inputs)
+
+
+def array_function(self, function, types, args, kwargs):
+    """Another function of NumPy's called on a tensor."""
+    ours = _FUNCTIONS.get(function)
+    if ours is None:
+        raise TypeError(
+            f"np.{function.__name__}: hookgrad has no such function; use t.numpy() for the values, without a gradient"
+        )
+    return ours(*args, **kwargs)
