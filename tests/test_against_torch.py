@@ -73,7 +73,20 @@ class Torch:
     array = staticmethod(lambda t: t.detach().numpy(force=True).copy())
 
 
-UNARY = ["tanh", "sin", "cos", "sigmoid", "square", "exp of tanh", "negative", "clip", "relu", "abs", "sqrt", "reciprocal"]
+UNARY = [
+    "tanh",
+    "sin",
+    "cos",
+    "sigmoid",
+    "square",
+    "exp of tanh",
+    "negative",
+    "clip",
+    "relu",
+    "abs",
+    "sqrt",
+    "reciprocal",
+]
 OF_TWO = ["add", "subtract", "multiply", "divide", "maximum", "twice"]
 BINARY = ["add", "subtract", "multiply", "divide", "maximum", "twice", "square"]
 SHAPED = ["sum", "transpose", "item", "reshape", "matmul"]

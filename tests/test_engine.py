@@ -20,7 +20,7 @@ def leaf(values, dtype=np.float32, **words):
     return hg.tensor(np.array(values, dtype), requires_grad=True, **words)
 
 
-# Shapes of graphs ------------------------------------------------------------------------------------------------------
+# Shapes of graphs -----------------------------------------------------------------------------------------------------
 
 
 def test_diamond():
@@ -106,7 +106,7 @@ def test_a_dead_end_does_not_hold_up_the_rest():
     assert unused.grad is None
 
 
-# The order of the traversal --------------------------------------------------------------------------------------------
+# The order of the traversal -------------------------------------------------------------------------------------------
 
 
 def test_latest_created_first_and_leaves_at_once():
@@ -180,7 +180,7 @@ def test_the_order_does_not_depend_on_the_collector_or_on_names():
     assert run("dcba", False) == ["a", "b", "c", "d"]
 
 
-# Retained and freed graphs ---------------------------------------------------------------------------------------------
+# Retained and freed graphs --------------------------------------------------------------------------------------------
 
 
 def test_retain_graph():
@@ -250,7 +250,7 @@ def test_a_freed_graph_drops_what_it_saved():
     assert sys.getrefcount(saved) < before
 
 
-# Roots -----------------------------------------------------------------------------------------------------------------
+# Roots ----------------------------------------------------------------------------------------------------------------
 
 
 def test_several_roots():
@@ -305,7 +305,7 @@ def test_no_roots():
     hg.autograd.backward([])
 
 
-# The gradient of the root ----------------------------------------------------------------------------------------------
+# The gradient of the root ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
@@ -428,7 +428,7 @@ def test_the_root_gradient_is_read_once_and_left_alone():
     assert v.tolist() == [1.0, 10.0]
 
 
-# Modes, sizes, dtypes --------------------------------------------------------------------------------------------------
+# Modes, sizes, dtypes -------------------------------------------------------------------------------------------------
 
 
 def test_backward_under_no_grad():

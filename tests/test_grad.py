@@ -13,7 +13,7 @@ def leaf(values, dtype=np.float32, **words):
 KINDS = ["register_hook", "register_inplace_hook", "register_post_accumulate_grad_hook", "_register_backward_hook"]
 
 
-# Results ---------------------------------------------------------------------------------------------------------------
+# Results --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_list_in_the_order_of_the_inputs():
@@ -156,7 +156,7 @@ def test_result_has_the_inputs_dtype_and_shape():
     assert (gw.shape, gw.dtype, gw.tolist()) == ((3,), np.float32, [2.0, 2.0, 2.0])
 
 
-# Hooks -----------------------------------------------------------------------------------------------------------------
+# Hooks ----------------------------------------------------------------------------------------------------------------
 
 
 def test_interior_hooks_run():
@@ -234,7 +234,7 @@ def test_hooks_run_once_whatever_the_number_of_inputs():
     assert log == [5.0]
 
 
-# Pruning: what the inputs do not need ----------------------------------------------------------------------------------
+# Pruning: what the inputs do not need ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("through", ["grad", "backward"])
@@ -307,7 +307,7 @@ def test_a_freed_part_that_is_not_needed():
         hg.grad(out, w)
 
 
-# backward(inputs=...) --------------------------------------------------------------------------------------------------
+# backward(inputs=...) -------------------------------------------------------------------------------------------------
 
 
 def test_backward_inputs_accumulates_into_leaves():
@@ -372,7 +372,7 @@ def test_backward_inputs_with_the_root():
     assert x.grad is None
 
 
-# Errors ----------------------------------------------------------------------------------------------------------------
+# Errors ---------------------------------------------------------------------------------------------------------------
 
 
 def test_unused_inputs():

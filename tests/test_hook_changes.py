@@ -20,7 +20,7 @@ def hooked(request):
     return t, lambda: (t * 2).sum().backward(retain_graph=True)
 
 
-# Removing --------------------------------------------------------------------------------------------------------------
+# Removing -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_hook_that_removes_itself_runs_once(hooked):
@@ -156,7 +156,7 @@ def test_a_hook_may_drop_the_leaf_it_is_on():
     assert w.grad.tolist() == [1.0, 2.0]
 
 
-# Adding ----------------------------------------------------------------------------------------------------------------
+# Adding ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_hook_added_while_the_tensors_hooks_run_waits(hooked):
@@ -270,7 +270,7 @@ def test_removed_and_added_again_waits(hooked):
     assert len({h.id for h in handles}) == 3
 
 
-# Both, against a model -------------------------------------------------------------------------------------------------
+# Both, against a model ------------------------------------------------------------------------------------------------
 
 
 actions = st.lists(

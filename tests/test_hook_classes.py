@@ -47,7 +47,7 @@ def double_in_c(values, size, itemsize, user_data):
     return 0
 
 
-# The classes -----------------------------------------------------------------------------------------------------------
+# The classes ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_classes_of_the_design():
@@ -139,7 +139,7 @@ def test_the_note_names_the_function_of_a_hook_object():
     assert "named" in caught.value.__notes__[0]
 
 
-# A C function on the accumulated gradient ------------------------------------------------------------------------------
+# A C function on the accumulated gradient -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -14,9 +14,9 @@ def leaf(values, dtype=np.float64, **words):
 
 def derivative(function, x, step=1e-4):
     """d sum(function(x)) / dx of an elementwise NumPy function, by a fourth-order central difference."""
-    return (
-        8 * (function(x + step) - function(x - step)) - (function(x + 2 * step) - function(x - 2 * step))
-    ) / (12 * step)
+    return (8 * (function(x + step) - function(x - step)) - (function(x + 2 * step) - function(x - 2 * step))) / (
+        12 * step
+    )
 
 
 # Each case: a program that hooks, as a function of a tensor, and the gradient that follows from it on paper, as a

@@ -29,7 +29,7 @@ def note_of(error):
     return note
 
 
-# At registration -------------------------------------------------------------------------------------------------------
+# At registration ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,7 +137,7 @@ def test_integers_times_a_leaf():
     assert f.grad.tolist() == [1.0, 2.0]
 
 
-# The note on an exception ----------------------------------------------------------------------------------------------
+# The note on an exception ---------------------------------------------------------------------------------------------
 
 
 def failing(grad):
@@ -297,7 +297,7 @@ def test_the_first_error_is_kept_where_the_hook_cannot_be_named():
     assert hg.is_grad_enabled()
 
 
-# The exception itself --------------------------------------------------------------------------------------------------
+# The exception itself -------------------------------------------------------------------------------------------------
 
 
 class WithoutNotes(Exception):
@@ -398,7 +398,7 @@ def test_an_error_out_of_a_nested_backward_has_a_note_for_each_level():
     assert "hook" in outer
 
 
-# Nothing is left half-set ----------------------------------------------------------------------------------------------
+# Nothing is left half-set ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", [True, False])

@@ -19,7 +19,7 @@ def recorder(log, name):
     return lambda grad: log.append((name, grad.tolist()))
 
 
-# 1. All contributions of one backward are summed; a hook runs once -----------------------------------------------------
+# 1. All contributions of one backward are summed; a hook runs once ----------------------------------------------------
 
 
 @pytest.mark.parametrize("uses", [1, 2, 3, 100])
@@ -88,7 +88,7 @@ def test_a_hook_is_not_run_where_backward_does_not_reach():
     assert z.grad is None
 
 
-# 2. The raw sum becomes the .grad of a living interior tensor ----------------------------------------------------------
+# 2. The raw sum becomes the .grad of a living interior tensor ---------------------------------------------------------
 
 
 def test_interior_grad_is_the_raw_sum():
@@ -199,7 +199,7 @@ def test_retain_interior_grads_is_restored_after_an_error():
     assert y.grad.item() == 1.0
 
 
-# 3. Hooks in the order of registration, each on the result of the one before -------------------------------------------
+# 3. Hooks in the order of registration, each on the result of the one before ------------------------------------------
 
 
 @pytest.mark.parametrize("interior", [False, True])
@@ -261,7 +261,7 @@ def test_one_function_on_two_tensors():
     assert x.grad.item() == 12.0
 
 
-# 4. An interior hook's result flows upstream ---------------------------------------------------------------------------
+# 4. An interior hook's result flows upstream --------------------------------------------------------------------------
 
 
 def test_results_flow_upstream_through_several_tensors():
@@ -293,7 +293,7 @@ def test_a_root_has_hooks_too():
     assert x.grad.tolist() == [20.0, 40.0]
 
 
-# 5. A leaf's hooked result is added to .grad ---------------------------------------------------------------------------
+# 5. A leaf's hooked result is added to .grad --------------------------------------------------------------------------
 
 
 def test_a_leafs_hook_sees_one_backward_and_its_result_accumulates():
@@ -323,7 +323,7 @@ def test_a_leaf_as_the_root():
     assert x.grad.tolist() == [40.0, 60.0]
 
 
-# 6. In-place and post-accumulate hooks, in one order, on the accumulated .grad -----------------------------------------
+# 6. In-place and post-accumulate hooks, in one order, on the accumulated .grad ----------------------------------------
 
 
 def test_reduce_hooks_run_in_one_order_of_registration():
@@ -478,7 +478,7 @@ def test_reduce_hooks_of_one_leaf_run_before_upstream_leaves_of_older_nodes():
     assert log[1] == "y"
 
 
-# 7. Final callbacks ----------------------------------------------------------------------------------------------------
+# 7. Final callbacks ---------------------------------------------------------------------------------------------------
 
 
 def test_final_callbacks_come_after_everything():
@@ -634,7 +634,7 @@ def test_queue_callback_needs_a_callable():
         hg.autograd.queue_callback("callback")
 
 
-# The hooks live as long as the graph -----------------------------------------------------------------------------------
+# The hooks live as long as the graph ----------------------------------------------------------------------------------
 
 
 def test_hooks_of_a_tensor_that_is_gone_still_run():

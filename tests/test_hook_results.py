@@ -15,7 +15,7 @@ def words_of(error):
     return "\n".join([str(error), *getattr(error, "__notes__", [])])
 
 
-# What is returned ------------------------------------------------------------------------------------------------------
+# What is returned -----------------------------------------------------------------------------------------------------
 
 SHAPE = (2, 3)
 
@@ -236,7 +236,7 @@ def test_what_a_hook_returns_is_not_taken_from_it(result, interior):
     assert (own.tolist() if hasattr(own, "tolist") else own) == [7.0, 9.0]
 
 
-# What is given ---------------------------------------------------------------------------------------------------------
+# What is given --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -470,7 +470,7 @@ def test_an_in_place_change_as_the_hook_itself():
     assert x.grad is None
 
 
-# Memory of its own -----------------------------------------------------------------------------------------------------
+# Memory of its own ----------------------------------------------------------------------------------------------------
 
 
 def double(grad):

@@ -52,7 +52,7 @@ class Hook:
         return self.function(*args)
 
 
-# Freed at once ---------------------------------------------------------------------------------------------------------
+# Freed at once --------------------------------------------------------------------------------------------------------
 
 
 def test_dropping_a_graph_that_was_never_run():
@@ -397,21 +397,20 @@ def test_nested_backwards():
     save = Saved()
     x = leaf([1.0, 2.0])
     y = save(x)
-    out = save(y).sum()
+    held = {"out": save(y).sum()}
     depth = []
 
     def hook(g):
         depth.append(1)
         if len(depth) < 4:
-            out.backward(retain_graph=True)
+            held["out"].backward(retain_graph=True)
 
-    handle = y.register_hook(hook)
-    out.backward(retain_graph=True)
+    y.register_hook(hook)
+    held["out"].backward(retain_graph=True)
     assert len(depth) == 4
-    handle.remove()
     ref = weakref.ref(y)
-    del hook, handle  # the hook's closure holds `out` by name, which is deleted next
-    del out, y
+    held.clear()
+    del y
     assert ref() is None
     assert save.nodes == 0
 
@@ -465,7 +464,7 @@ def test_the_tensors_that_a_backward_was_called_with_are_not_kept():
     assert ref() is None
 
 
-# Cycles that the user makes --------------------------------------------------------------------------------------------
+# Cycles that the user makes -------------------------------------------------------------------------------------------
 
 
 def test_a_hook_that_holds_its_own_leaf_is_collected():

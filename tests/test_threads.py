@@ -159,7 +159,7 @@ def test_ids_are_unique_across_threads():
             ids[k].append(y.register_hook(id).id)
 
     together(work)
-    everything = sum(ids, [])
+    everything = [id for own in ids for id in own]
     assert len(set(everything)) == len(everything) == THREADS * 400
     assert all(own == sorted(own) for own in ids)
 
