@@ -45,8 +45,7 @@ def test_ids_are_ascending_and_never_used_twice():
             handle = t.register_hook(nothing)
             ids.append(handle.id)
             handle.remove()
-        for kind in KINDS:
-            ids.append(getattr(x, kind)(nothing).id)
+        ids += [getattr(x, kind)(nothing).id for kind in KINDS]
     assert all(isinstance(id, int) for id in ids)
     assert ids == sorted(set(ids))
 

@@ -131,7 +131,7 @@ def held():
     x = hg.ones((2,), requires_grad=True)
     tensors = [x]
     for _ in range(DEEP):
-        tensors.append(tensors[-1] * 1.0)  # noqa: PERF401 - each needs the one before
+        tensors.append(tensors[-1] * 1.0)
     tensors[-1].backward(hg.ones((2,)), retain_graph=True)
     assert tensors[1].grad.tolist() == [1.0, 1.0]
     tensors.clear()
