@@ -13,12 +13,21 @@ import pytest
 import hookgrad as hg
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_heap():
+    """What the other tests left is none of these tests' business, and would make each collection slow."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def no_collector():
-    gc.collect()
     gc.disable()
     yield
     gc.enable()
+    gc.collect()
 
 
 def leaf(values, dtype=np.float32, **words):
