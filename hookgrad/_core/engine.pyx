@@ -427,6 +427,13 @@ cdef int raise_freed(GradNode node) except -1:
         f"to the first backward() or grad(), or run the forward again")
 
 
+cdef VariableWrapper alias(VariableWrapper g):
+    """Another tensor at the same place in the graph: ``.grad`` must not be a tensor that a user gave."""
+    cdef VariableWrapper out = wrap(g.data)
+    out.node = g.node
+    return out
+
+
 @cython.final
 cdef class BasicEngine(Engine):
     """``backward()``: accumulates into the leaves."""
@@ -437,7 +444,7 @@ cdef class BasicEngine(Engine):
             tensor = <VariableWrapper> node.output
             self.replaced.append(tensor)
             self.replaced.append(tensor.stored_grad)
-            tensor.stored_grad = g
+            tensor.stored_grad = g if is_ndarray(g) else alias(<VariableWrapper> g)
         return self.accumulator.call_gradient_hooks(node, g)
 
     cdef int leaf_gradient(self, GradNode node, RunState *state, object g) except -1:

@@ -12,9 +12,12 @@ the inner loop on raw pointers. Results are C-contiguous.
 * Loops over at least `GIL_FREE` elements release the GIL.
 """
 
+import os
+
 import numpy as np
 
 from cpython.object cimport PyObject
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from hookgrad._core.inner_loops cimport ADD, MATMUL, MULTIPLY, loop_fn
@@ -46,9 +49,42 @@ cdef object asarray = np.asarray
 # Allocation and inspection -------------------------------------------------------------------------------------------
 
 
+# Note [Memory of small arrays]
+# -----------------------------
+# NumPy asks a context variable for its memory handler at every allocation, a third of the cost of a small array. An
+# array that is given its buffer and then the OWNDATA flag has no handler, and NumPy releases its buffer with free():
+# documented behaviour (NEP 49). Large arrays are left to NumPy, which knows about huge pages, and so is everything
+# where a user asked to be warned of such arrays.
+cdef enum:
+    SMALL = 1 << 14     # bytes
+
+cdef bint uses_malloc = os.environ.get("NUMPY_WARN_IF_NO_MEM_POLICY", "0") in ("", "0")
+
+
 cdef inline cnp.ndarray new_array(int nd, cnp.npy_intp *shape, int typenum):
+    """An uninitialized C-contiguous array; float32 and float64 small ones from malloc, see the note above."""
+    cdef cnp.ndarray out
+    cdef cnp.npy_intp bytes = 4 if typenum == cnp.NPY_FLOAT else 8
+    cdef void *buffer
+    cdef int i
+    for i in range(nd):
+        bytes *= shape[i]
+        if bytes > SMALL:
+            break
     # The reference to the descriptor is stolen.
-    return <cnp.ndarray> new_from_descr(ARRAY_TYPE, descr_from_type(typenum), nd, shape, NULL, NULL, 0, NULL)
+    if bytes > SMALL or bytes == 0 or not uses_malloc:
+        return <cnp.ndarray> new_from_descr(ARRAY_TYPE, descr_from_type(typenum), nd, shape, NULL, NULL, 0, NULL)
+    buffer = malloc(bytes)
+    if buffer == NULL:
+        raise MemoryError("an array")
+    try:
+        out = <cnp.ndarray> new_from_descr(
+            ARRAY_TYPE, descr_from_type(typenum), nd, shape, NULL, buffer, cnp.NPY_ARRAY_CARRAY, NULL)
+    except BaseException:
+        free(buffer)
+        raise
+    cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_OWNDATA)
+    return out
 
 
 cdef cnp.ndarray empty(int nd, cnp.npy_intp *shape, int typenum):
@@ -223,41 +259,61 @@ cdef int run_unary(InnerLoop loop, cnp.ndarray a, cnp.ndarray out) except -1:
     return 0
 
 
+cdef inline void run_flat(InnerLoop loop, cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) noexcept:
+    """out = loop(a, b) for three contiguous arrays of one small shape."""
+    cdef int which = cnp.PyArray_TYPE(out) - cnp.NPY_FLOAT
+    cdef cnp.npy_intp n = cnp.PyArray_SIZE(out)
+    cdef char *args[3]
+    cdef cnp.npy_intp steps[3]
+    args[0] = cnp.PyArray_BYTES(a)
+    args[1] = cnp.PyArray_BYTES(b)
+    args[2] = cnp.PyArray_BYTES(out)
+    steps[0] = steps[2] = 4 << which
+    steps[1] = cnp.PyArray_ITEMSIZE(b)      # a mask has another itemsize
+    loop.typed[which].fn(args, &n, steps, loop.typed[which].data)
+
+
+cdef inline bint is_flat(cnp.ndarray a, cnp.ndarray b) noexcept:
+    return (cnp.PyArray_FLAGS(a) & cnp.PyArray_FLAGS(b) & cnp.NPY_ARRAY_C_CONTIGUOUS and same_shape(a, b)
+            and 0 < cnp.PyArray_SIZE(a) < GIL_FREE)
+
+
 cdef cnp.ndarray binary(InnerLoop loop, object a, object b):
     cdef cnp.npy_intp shape[MAX_DIMS]
-    cdef cnp.ndarray x, y, out
+    cdef cnp.ndarray out
     cdef int nd
-    if is_ndarray(a):
-        x = <cnp.ndarray> a
-        if is_ndarray(b):
-            y = <cnp.ndarray> b
-            if same_shape(x, y):
-                out = empty_like(x)
-            else:
-                nd = broadcast_shape(loop, x, y, shape)
-                out = new_array(nd, shape, cnp.PyArray_TYPE(x))
-        else:
-            out = empty_like(x)
-    else:
+    if not is_ndarray(b):
+        out = empty_like(<cnp.ndarray> a)
+    elif not is_ndarray(a):
         out = empty_like(<cnp.ndarray> b)
+    elif is_flat(<cnp.ndarray> a, <cnp.ndarray> b):
+        out = empty_like(<cnp.ndarray> a)
+        run_flat(loop, <cnp.ndarray> a, <cnp.ndarray> b, out)
+        return out
+    elif same_shape(<cnp.ndarray> a, <cnp.ndarray> b):
+        out = empty_like(<cnp.ndarray> a)
+    else:
+        nd = broadcast_shape(loop, <cnp.ndarray> a, <cnp.ndarray> b, shape)
+        out = new_array(nd, shape, cnp.PyArray_TYPE(<cnp.ndarray> a))
     run_binary(loop, a, b, out)
     return out
 
 
 cdef cnp.ndarray binary_into(InnerLoop loop, object a, object b):
+    # No local variable may hold `a` here: it would be a second reference.
     cdef cnp.npy_intp shape[MAX_DIMS]
-    cdef cnp.ndarray x, y
-    if is_ndarray(a):
-        x = <cnp.ndarray> a
-        if is_exclusive(x):
-            if is_ndarray(b) and not same_shape(x, <cnp.ndarray> b):
-                y = <cnp.ndarray> b
-                # The result must have x's shape; memory of y inside x is impossible, since x is exclusive.
-                if broadcast_shape(loop, x, y, shape) != cnp.PyArray_NDIM(x) or not has_shape(x, shape):
-                    return binary(loop, a, b)
-            run_binary(loop, a, b, x)
-            return x
-    return binary(loop, a, b)
+    if not is_ndarray(a) or not is_exclusive(<cnp.ndarray> a):
+        return binary(loop, a, b)
+    if is_ndarray(b):
+        if is_flat(<cnp.ndarray> a, <cnp.ndarray> b):
+            run_flat(loop, <cnp.ndarray> a, <cnp.ndarray> b, <cnp.ndarray> a)
+            return <cnp.ndarray> a
+        # The result must have a's shape; b cannot lie in a's memory, since a is exclusive.
+        if broadcast_shape(loop, <cnp.ndarray> a, <cnp.ndarray> b, shape) != cnp.PyArray_NDIM(<cnp.ndarray> a) or (
+                not has_shape(<cnp.ndarray> a, shape)):
+            return binary(loop, a, b)
+    run_binary(loop, a, b, <cnp.ndarray> a)
+    return <cnp.ndarray> a
 
 
 cdef int binary_out(InnerLoop loop, cnp.ndarray a, object b) except -1:
