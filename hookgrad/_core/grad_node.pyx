@@ -15,6 +15,8 @@ once. Deallocating a long chain does not recurse (``trashcan``).
 
 cimport cython
 
+from hookgrad._core.kernels cimport recycle
+
 cdef int64_t last_sequence = 0
 
 
@@ -42,6 +44,8 @@ cdef class GradNode:
     cdef int free_saved(self) except -1:
         """Drop what the VJP reads; a later backward through this node is an error."""
         self.flags |= FREED
+        recycle(<PyObject *> self.saved0)
+        recycle(<PyObject *> self.saved1)
         self.saved0 = None
         self.saved1 = None
         return 0
@@ -65,6 +69,19 @@ cdef Op named(Op op, str name):
     """Name an op, on its way into its module's constant."""
     op.name = name
     return op
+
+
+cdef extern from *:
+    """
+    static void hookgrad_forbid_new(PyObject *type) {
+        ((PyTypeObject *) type)->tp_new = NULL;
+        PyType_Modified((PyTypeObject *) type);
+    }
+    """
+    void hookgrad_forbid_new(type)
+
+# A node without an op would be a crash, so Python cannot make one; `new_node` does not go through the type.
+hookgrad_forbid_new(GradNode)
 
 
 cdef GradNode new_node(Op op):

@@ -6,11 +6,8 @@ threads, and hooks may be registered from any of them.
 
 cimport cython
 
-import numpy as np
-
 from hookgrad._core.grad_node cimport LEAF, new_leaf
-from hookgrad._core.hook_map cimport GRADIENT
-from hookgrad._core.kernels cimport as_array, is_float_type, is_ndarray
+from hookgrad._core.kernels cimport as_array, is_exclusive, is_float_type, is_ndarray, recycle
 
 cnp.import_array()
 
@@ -26,7 +23,7 @@ cdef extern from *:
     static PyTypeObject *hookgrad_tensor = NULL;
     static destructor hookgrad_base_dealloc = NULL;
     static newfunc hookgrad_base_new = NULL;
-    static void (*hookgrad_unlink)(PyObject *) = NULL;
+    static void (*hookgrad_before_dealloc)(PyObject *) = NULL;
     static PyObject *hookgrad_free_tensors[HOOKGRAD_FREE_TENSORS];
     static int hookgrad_free_count = 0;
 
@@ -50,7 +47,7 @@ cdef extern from *:
 
     static void hookgrad_tensor_dealloc(PyObject *o) {
         PyTypeObject *type = Py_TYPE(o);
-        hookgrad_unlink(o);
+        hookgrad_before_dealloc(o);
         hookgrad_base_dealloc(o);
         Py_DECREF(type);    /* as instances of heap types own a reference to their type */
     }
@@ -61,9 +58,9 @@ cdef extern from *:
         return NULL;
     }
 
-    static void hookgrad_adopt_type(PyObject *cls, PyObject *root, void (*unlink)(PyObject *)) {
+    static void hookgrad_adopt_type(PyObject *cls, PyObject *root, void (*before_dealloc)(PyObject *)) {
         PyTypeObject *type = (PyTypeObject *) cls, *base = type->tp_base;
-        hookgrad_unlink = unlink;
+        hookgrad_before_dealloc = before_dealloc;
         hookgrad_base_new = ((PyTypeObject *) root)->tp_new;
         ((PyTypeObject *) root)->tp_new = base->tp_new = type->tp_new = hookgrad_refuse_new;
         if (base->tp_as_number != NULL)
@@ -85,20 +82,24 @@ cdef extern from *:
         return hookgrad_base_new(hookgrad_tensor, no_arguments, NULL);
     }
     """
-    void hookgrad_adopt_type(type cls, type root, void (*unlink)(PyObject *) noexcept)
+    void hookgrad_adopt_type(type cls, type root, void (*before_dealloc)(PyObject *) noexcept)
     VariableWrapper hookgrad_new_tensor(tuple no_arguments)
 
 cdef tuple NO_ARGUMENTS = ()
 
 
 cdef void unlink(PyObject *tensor) noexcept:
-    """Clear the node's pointer back to a tensor that dies or leaves it. See Note [Ownership] in grad_node.pyx.
-
-    Called with a tensor whose reference count is 0, so nothing here may take a reference to it.
-    """
+    """Clear the node's pointer back to a tensor that dies or leaves it. See Note [Ownership] in grad_node.pyx."""
+    # The tensor's reference count may be 0, so nothing here may take a reference to it.
     cdef PyObject *node = <PyObject *> (<VariableWrapper> tensor).node
     if node != <PyObject *> None and (<GradNode> node).output == tensor:
         (<GradNode> node).output = NULL
+
+
+cdef void before_dealloc(PyObject *tensor) noexcept:
+    """What is to do with a tensor whose reference count is 0 before its fields are cleared."""
+    unlink(tensor)
+    recycle(<PyObject *> (<VariableWrapper> tensor).data)
 
 
 @cython.no_gc_clear
@@ -119,6 +120,8 @@ cdef class VariableWrapper:
         return 0
 
     cdef HookEntry add_hook(self, object hook, HookKind kind):
+        if self.hooks is None and self.node is not None:
+            self.hooks = self.node.hooks    # another tensor at the same place may have made it
         if self.hooks is None:
             self.hooks = HookMap.__new__(HookMap)
             self.hooks.owner_name = self.name
@@ -228,11 +231,13 @@ cdef class VariableWrapper:
                 raise RuntimeError(
                     f"requires_grad: a tensor of dtype {self.dtype} is data and has no gradient; only float32 and "
                     f"float64 can require grad: convert it with .astype('float32')")
-            if self.read_only:
-                raise RuntimeError("requires_grad: a gradient given to a hook is read-only; use grad.detach()")
-            self.set_node(new_leaf())
+            # The node of a leaf that was frozen is the one that graphs built before lead to.
+            self.set_node(new_leaf() if self.frozen is None else self.frozen)
+            self.frozen = None
         else:
-            if not self.node.flags & LEAF:
+            if self.node.flags & LEAF:
+                self.frozen = self.node
+            else:
                 self.hooks = None       # they stay with the version that they were put on
             self.set_node(None)
 
@@ -263,6 +268,9 @@ cdef class VariableWrapper:
         can be set to a tensor of the same shape and dtype, or to None.
         """
         if is_ndarray(self.stored_grad):
+            # Interior gradients share their memory with others until somebody looks.
+            if not is_exclusive(<cnp.ndarray> self.stored_grad):
+                self.stored_grad = cnp.PyArray_NewCopy(<cnp.ndarray> self.stored_grad, cnp.NPY_CORDER)
             self.stored_grad = wrap(<cnp.ndarray> self.stored_grad)
         return self.stored_grad
 
@@ -328,7 +336,7 @@ def set_tensor_type(type cls not None):
         if name in cls.__dict__:
             raise TypeError(f"set_tensor_type: {cls.__name__} overrides {name}, which belongs in the compiled base")
     TensorType = cls
-    hookgrad_adopt_type(cls, VariableWrapper, unlink)
+    hookgrad_adopt_type(cls, VariableWrapper, before_dealloc)
 
 
 def make_tensor(object array, bint requires_grad=False, object name=None):
@@ -346,6 +354,6 @@ def make_tensor(object array, bint requires_grad=False, object name=None):
     return out
 
 
-def gradient_hook_count(VariableWrapper variable not None):
-    """How many gradient hooks a tensor has."""
-    return 0 if variable.hooks is None else len(variable.hooks.gradient_hooks())
+def hook_count(VariableWrapper variable not None):
+    """How many hooks a tensor has, of all kinds."""
+    return 0 if variable.hooks is None else len(variable.hooks)
