@@ -119,7 +119,7 @@ cdef class VariableWrapper:
             node.hooks = self.hooks
         return 0
 
-    cdef HookEntry add_hook(self, object hook, HookKind kind):
+    cdef HookRemoveHelper add_hook(self, Hook hook, HookKind kind):
         if self.hooks is None and self.node is not None:
             self.hooks = self.node.hooks    # another tensor at the same place may have made it
         if self.hooks is None:
