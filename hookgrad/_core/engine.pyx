@@ -37,7 +37,7 @@ from cpython.ref cimport Py_CLEAR, Py_XDECREF
 from libc.stdlib cimport free, qsort, realloc
 
 from hookgrad._core.accumulator cimport EagerGradientAccumulator, SortedGradientAccumulator, own_copy
-from hookgrad._core.elementwise cimport copy
+from hookgrad._core.ops.elementwise cimport copy
 from hookgrad._core.grad_mode cimport set_recording
 from hookgrad._core.grad_node cimport FREED, LEAF
 from hookgrad._core.hook_map cimport FINAL, INPLACE, POST_ACCUMULATE

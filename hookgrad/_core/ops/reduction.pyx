@@ -9,12 +9,12 @@ cimport numpy as cnp
 
 import numpy as np
 
-from hookgrad._core cimport elementwise as ew
+from hookgrad._core.ops cimport elementwise as ew
 from hookgrad._core cimport inner_loops as loops
 from hookgrad._core.grad_node cimport GradNode, Op, named
 from hookgrad._core.kernels cimport as_array, binary, binary_into, quietly, reduce, unary_into
 from hookgrad._core.record cimport array_of, finish, saved, saved_data, saved_output
-from hookgrad._core.shape cimport broadcast_to, reshape, transpose
+from hookgrad._core.ops.shape cimport broadcast_to, reshape, transpose
 
 cnp.import_array()
 
