@@ -26,7 +26,6 @@ cdef axes_t all_axes(object x):
 
 cdef tuple expanded(cnp.ndarray a, axes_t axes):
     """a's shape with the reduced axes as length 1."""
-    cdef int axis
     return tuple([1 if (axes >> axis) & 1 else cnp.PyArray_DIMS(a)[axis] for axis in range(cnp.PyArray_NDIM(a))])
 
 
@@ -149,7 +148,6 @@ cdef Op MIN = named(ReduceExtremum.__new__(ReduceExtremum), "min")
 
 cdef object reduce_extremum(Op op, loops.InnerLoop loop, object x, axes_t axes, bint keepdims):
     cdef cnp.ndarray a = array_of(x), out
-    cdef int axis
     if count(a, axes) == 0:
         raise ValueError(f"{op.name}: no elements to reduce in shape {(<object> a).shape}, and the {op.name} of none "
                          f"is not defined")
