@@ -60,7 +60,7 @@ def test_graphs_of_their_own_on_shared_leaves():
     assert w.grad.tolist() == [rounds * 2 * THREADS * 1, rounds * 2 * THREADS * 2]
 
 
-@pytest.mark.parametrize("state", ["no grad yet", "grad looked at", "post-accumulate hook", "in-place hook"])
+@pytest.mark.parametrize("state", ["no grad yet", "grad looked at", "post-accumulate hook", "in-place hook", "create_graph"])
 @pytest.mark.parametrize("size", [10, 200_000])
 def test_accumulation_loses_nothing(size, state):
     """Large arrays are added without the lock of the interpreter; every contribution counts all the same."""
@@ -77,8 +77,8 @@ def test_accumulation_loses_nothing(size, state):
             x.register_inplace_hook(lambda g: None)
 
         def work(k, x=x, w=w):
-            for _ in range(rounds):
-                (x + w).backward(hg.ones((size,)))
+            for n in range(rounds):
+                (x + w).backward(hg.ones((size,)), create_graph=state == "create_graph" and (k + n) % 2 == 0)
 
         together(work)
         expected = np.full(size, start + THREADS * rounds, np.float32)

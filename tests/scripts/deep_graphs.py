@@ -139,13 +139,12 @@ def held():
 
 
 def grads():
-    """A chain of tensors, each the .grad of the next."""
-    t = hg.ones((1,))
+    """A chain of tensors, each the .grad of the one before."""
+    first = last = hg.ones((1,))
     for _ in range(4 * DEEP):
-        u = hg.ones((1,))
-        u.grad = t
-        t = u
-    del t, u
+        last.grad = hg.ones((1,))
+        last = last.grad
+    del first, last
 
 
 def main(case):

@@ -22,7 +22,10 @@ def uninitialised_hook():
 
 def tensor_without_data():
     x = hg.ones((3,), requires_grad=True)
-    empty = hg.Tensor.__new__(hg.Tensor)
+    try:
+        empty = hg.Tensor.__new__(hg.Tensor)
+    except TypeError:
+        return True
     failed = 0
     for use in (lambda: x * empty, lambda: empty * x, lambda: x + empty, lambda: repr(empty), lambda: x @ empty):
         try:
