@@ -141,7 +141,7 @@ class History:
 
 
 def train(network, training, held_out, epochs, rng, progress):
-    """Train a network on digits."""
+    """Train a network on digits, and keep what the hooks see; `progress` is a bar that counts steps."""
     steps = len(training.labels) // BATCH
     rates = [RATE * (1 + math.cos(math.pi * t / (epochs * steps))) / 2 for t in range(epochs * steps)]
     history = History(epochs, steps, CLIP, records={}, losses=[], accuracies=[])
@@ -209,15 +209,13 @@ def run(epochs, seed, out):
     )
 
     # Products of this size are faster on one core, and much faster where other programs use the rest.
-    with (
-        threadpool_limits(1, user_api="blas"),
-        tqdm(total=epochs * (len(training.labels) // BATCH), desc="training", unit="step") as progress,
-    ):
+    with threadpool_limits(1, user_api="blas"):
         begin = time.perf_counter()
-        history = train(network, training, held_out, epochs, rng, progress)
+        with tqdm(total=epochs * (len(training.labels) // BATCH), desc="training", unit="step") as progress:
+            history = train(network, training, held_out, epochs, rng, progress)
         seconds = time.perf_counter() - begin
+        predictions = predict(network, held_out)
 
-    predictions = predict(network, held_out)
     right = int(np.sum(predictions == held_out.labels))
     path = out / "gradient_flow.png"
     title = (
