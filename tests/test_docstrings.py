@@ -72,7 +72,7 @@ def test_the_examples_are_found():
         "hookgrad._core.variable.VariableWrapper.numpy",
         "hookgrad.creation.tensor",
         "hookgrad._tensor.Tensor",
-        "hookgrad._tensor.Tensor.register_hook",
+        "hookgrad._tensor.Tensor.backward",
     }
     assert expected - EXAMPLES.keys() == set()
 
