@@ -40,5 +40,5 @@ cdef class HookMap:
 
 cdef class HookRemoveHelper:
     cdef readonly int64_t id
-    cdef PyObject *hook         # borrowed; NULL when the hook is gone
+    cdef PyObject *hook         # borrowed; NULL when the hook is removed or gone
     cdef object __weakref__

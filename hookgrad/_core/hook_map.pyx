@@ -9,8 +9,9 @@ each call, so it does not run any more. Nothing is locked and nothing is copied 
 Note [Three that know each other]
 ---------------------------------
 A map owns its hooks; a helper owns nothing, so that it keeps neither tensor nor hook alive. What points the other way
-(hook to map, hook and helper to each other) are plain pointers, which whoever dies first clears. The map is
-``no_gc_clear``, so that its hooks are still there for that; a cycle through it is broken at the hooks.
+(hook to map, hook and helper to each other) are plain pointers, which the map clears when a hook leaves it or it dies,
+and the helper when it dies. The map is ``no_gc_clear``, so that its hooks are still there for that; a cycle through it
+is broken at the hooks.
 """
 
 import os
@@ -32,10 +33,6 @@ cdef object user_code = None        # the code that registered last, known to li
 
 cdef class Hook:
     """A registered hook: what it is called with is up to its kind; when it was registered, and where, is here."""
-
-    def __dealloc__(self):
-        if self.helper != NULL:
-            (<HookRemoveHelper> self.helper).hook = NULL
 
     cdef object target(self):
         """What a user would call the hook: the function or object that was registered."""
@@ -83,6 +80,14 @@ cdef int note_place(Hook hook) except -1:
     return 0
 
 
+cdef void part(Hook hook) noexcept:
+    """Clear the pointers of a hook that its map lets go. See Note [Three that know each other]."""
+    hook.owner = NULL
+    if hook.helper != NULL:
+        (<HookRemoveHelper> hook.helper).hook = NULL
+        hook.helper = NULL
+
+
 @cython.final
 @cython.freelist(64)
 @cython.no_gc_clear
@@ -92,10 +97,10 @@ cdef class HookMap:
     def __dealloc__(self):
         cdef Hook hook
         if self.only is not None:
-            self.only.owner = NULL
+            part(self.only)
         if self.hooks is not None:
             for hook in self.hooks.values():
-                hook.owner = NULL
+                part(hook)
 
     def __len__(self):
         return len(self.all())
@@ -134,7 +139,7 @@ cdef class HookMap:
         else:
             del self.hooks[hook.id]
         hook.removed = True
-        hook.owner = NULL
+        part(hook)
         if hook.kind == GRADIENT:
             self.cached = None
         elif hook.kind == FINAL:
@@ -161,10 +166,7 @@ cdef class HookMap:
     cdef tuple gradient_hooks(self):
         """The gradient hooks, in the order of registration."""
         if self.cached is None:
-            if self.hooks is None and self.only is not None and self.only.kind == GRADIENT:
-                self.cached = (self.only,)
-            else:
-                self.cached = self.of_kind(GRADIENT, GRADIENT)
+            self.cached = self.of_kind(GRADIENT, GRADIENT)
         return self.cached
 
 
@@ -195,7 +197,7 @@ cdef class HookRemoveHelper:
 
     def remove(self):
         """Remove the hook: True the first time, False after, or when tensor and graph are gone."""
-        if self.hook == NULL or (<Hook> self.hook).owner == NULL:
+        if self.hook == NULL:
             return False
         return (<HookMap> (<Hook> self.hook).owner).remove(<Hook> self.hook)
 

@@ -14,7 +14,6 @@ gradient thereby holds a reference to the array, which keeps the engine from reu
 
 import numpy as np
 
-cimport cython
 cimport numpy as cnp
 
 from hookgrad._core.grad_mode cimport is_recording, set_recording
@@ -41,7 +40,6 @@ cdef class VariableWrapperHook(Hook):
             f"{type(self).__name__} does not override `cdef VariableWrapper call(self, VariableWrapper grad)`")
 
 
-@cython.freelist(64)
 cdef class PyVariableWrapperHook(VariableWrapperHook):
     """Calls a Python function with the gradient."""
 
@@ -196,28 +194,36 @@ cdef object run_gradient_hooks(GradNode node, object g):
 
     Each runs on the result of the one before, in the order of registration.
     """
-    cdef tuple hooks = node.hooks.gradient_hooks()
-    cdef Py_ssize_t k = 0, count = len(hooks)
+    cdef Hook hook = node.hooks.only        # nearly always there is one, and then no tuple is needed
+    cdef tuple hooks = None
+    cdef Py_ssize_t k = 0, count = 1
     cdef VariableWrapper grad, result
     cdef bint plain = is_ndarray(g), recording
-    if count == 0:
+    if hook is None:
+        hooks = node.hooks.gradient_hooks()
+        count = len(hooks)
+        if count == 0:
+            return g
+    elif hook.kind != GRADIENT:
         return g
     recording = is_recording()
     grad = shown(g)
     try:
         while k < count:
-            if not (<Hook> hooks[k]).removed:
-                result = (<VariableWrapperHook> hooks[k]).call(grad)
+            if hooks is not None:
+                hook = <Hook> hooks[k]
+            if not hook.removed:
+                result = (<VariableWrapperHook> hook).call(grad)
                 set_recording(recording)
                 if result is not None and result is not grad:
-                    check_result(<Hook> hooks[k], result, grad)
+                    check_result(hook, result, grad)
                     g = result.data if plain else result
                     grad = shown(g)
                 elif plain and grad.node is not None:
                     grad = shown(g)     # the hook made its own leaf of it
             k += 1
     except BaseException as error:
-        add_hook_note(error, hooks, k, describe(
+        add_hook_note(error, (hook,) if hooks is None else hooks, k, describe(
             node, <VariableWrapper> node.output if node.output != NULL else None, grad.shape))
         raise
     return g
