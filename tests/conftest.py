@@ -38,9 +38,10 @@ def why_not_installed():
         distribution = metadata.distribution("hookgrad")
     except metadata.PackageNotFoundError:
         return "no distribution of that name"
-    if not Path(distribution.locate_file("hookgrad/__init__.py")).samefile(PACKAGE / "__init__.py"):
-        return f"the installed one is at {distribution.locate_file('hookgrad')}"
-    return None
+    installed = Path(distribution.locate_file("hookgrad"))
+    if not installed.is_dir():
+        return "it is installed for editing"
+    return None if installed.samefile(PACKAGE) else f"the installed one is in {installed}"
 
 
 def pytest_report_header():
