@@ -17,7 +17,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
-from hookgrad._core cimport elementwise
+from hookgrad._core.ops cimport elementwise
 from hookgrad._core.hooks cimport run_gradient_hooks, run_reduce_hooks
 from hookgrad._core.inner_loops cimport ADD
 from hookgrad._core.kernels cimport add_to, binary, binary_into, is_exclusive, is_ndarray

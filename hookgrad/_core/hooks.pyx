@@ -416,7 +416,7 @@ def register_inplace_hook(VariableWrapper self not None, hook):
     Tensor([1.5, 1.5], dtype=float32)
     """
     cdef PyInplaceVariableWrapperHook function
-    cdef SharedInplaceHook compiled
+    cdef SharedInplaceHook compiled = None
     if isinstance(hook, InplaceVariableWrapperHook):
         compiled = SharedInplaceHook.__new__(SharedInplaceHook)
         compiled.shared = hook

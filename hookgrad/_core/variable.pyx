@@ -19,7 +19,7 @@ cnp.import_array()
 # No other way of making an instance is left open, since an instance without an array would be a crash.
 cdef extern from *:
     """
-    #define HOOKGRAD_FREE_TENSORS 256
+    #define HOOKGRAD_FREE_TENSORS 1024
     static PyTypeObject *hookgrad_tensor = NULL;
     static destructor hookgrad_base_dealloc = NULL;
     static newfunc hookgrad_base_new = NULL;
