@@ -28,16 +28,19 @@ def run(arguments, folder):
 
 
 def test_every_extension_is_installed_with_its_pyx_and_pxd(installed_package):
-    core = installed_package / "_core"
-    suffix = machinery.EXTENSION_SUFFIXES[0]
-    built = {path.name.removesuffix(suffix) for path in core.glob(f"*{suffix}")}
-    assert built == {path.stem for path in core.glob("*.pyx")}
-    assert {"variable", "hooks", "engine", "accumulator", "grad_node", "hook_map"} <= built
+    def names(suffix):
+        """The files that end so, without the suffix and relative to the package."""
+        found = installed_package.rglob(f"*{suffix}")
+        return {path.relative_to(installed_package).as_posix().removesuffix(suffix) for path in found}
+
+    built, pyx, pxd = names(machinery.EXTENSION_SUFFIXES[0]), names(".pyx"), names(".pxd")
+    assert built == pyx
+    assert {"_core/variable", "_core/hooks", "_core/engine", "_core/accumulator", "_core/grad_node"} <= built
     # `functions` is called from Python alone; whatever else is compiled can be cimported.
-    assert built - {path.stem for path in core.glob("*.pxd")} <= {"functions"}
-    for folder in (installed_package, core):
-        assert (folder / "__init__.pxd").is_file()
-        assert (folder / "__init__.py").is_file()
+    assert built - pxd <= {"_core/functions"}
+    folders = {Path(name).parent for name in pxd}
+    assert {folder / "__init__" for folder in folders} <= {Path(name) for name in pxd}
+    assert all((installed_package / folder / "__init__.py").is_file() for folder in folders)
     assert (installed_package / "py.typed").is_file()
 
 
