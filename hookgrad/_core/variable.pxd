@@ -4,13 +4,13 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 
 from hookgrad._core.grad_node cimport GradNode
-from hookgrad._core.hook_map cimport HookEntry, HookKind, HookMap
+from hookgrad._core.hook_map cimport Hook, HookKind, HookMap, HookRemoveHelper
 
 
 cdef class VariableWrapper:
     cdef cnp.ndarray data           # exactly an ndarray, aligned, native byte order
     cdef GradNode node              # made it (interior) or takes its gradient (leaf); None: needs no gradient
-    cdef PyObject *back             # the node whose `output` points here, borrowed
+    cdef GradNode frozen            # a leaf's own node, kept while it does not require grad
     cdef object stored_grad         # None, a VariableWrapper, or an ndarray that nobody has looked at yet
     cdef HookMap hooks              # None: none
     cdef readonly object name
@@ -18,7 +18,7 @@ cdef class VariableWrapper:
     cdef object __weakref__
 
     cdef int set_node(self, GradNode node) except -1
-    cdef HookEntry add_hook(self, object hook, HookKind kind)
+    cdef HookRemoveHelper add_hook(self, Hook hook, HookKind kind)
 
 
 # The Python subclass that results are made of, set once by the Python layer.
