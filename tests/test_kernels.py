@@ -269,5 +269,10 @@ def test_large_arrays(size, dtype):
     same_bits(hg.exp(x).numpy(), np.exp(a))
     same_bits(hg.exp(x[::-2]).numpy(), np.exp(a[::-2]))
     same_bits(hg.add(x[::2], y[::-2]).numpy(), np.add(a[::2], b[::-2]))
-    for name in ("sum", "mean", "max"):
-        same_bits(getattr(hg, name)(x).numpy(), np.asarray(getattr(np, name)(a)))
+    same_bits(hg.max(x).numpy(), np.asarray(np.max(a)))
+    for name in ("sum", "mean"):
+        found, expected = getattr(hg, name)(x).numpy(), np.asarray(getattr(np, name)(a))
+        if np.lib.NumpyVersion(np.__version__) >= "2.3.0":
+            same_bits(found, expected)
+        else:  # NumPy cut such a sum into pieces of 8192
+            np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == np.float32 else 1e-13, atol=1e-7)
