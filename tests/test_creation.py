@@ -372,6 +372,12 @@ def test_the_class_is_not_for_calling():
         hg.Tensor()
 
 
+def test_nodes_are_not_for_calling_either():
+    node = (hg.tensor([1.0], requires_grad=True) * 2).grad_fn
+    with pytest.raises(TypeError):
+        type(node)()
+
+
 # requires_grad and stop_gradient --------------------------------------------------------------------------------------
 
 

@@ -564,16 +564,24 @@ def test_the_update_of_a_parameter_after_backward_is_fine():
     np.testing.assert_allclose(w.numpy(), [0.125, 0.25])
 
 
-def test_a_failed_change_in_place_is_no_change():
+@pytest.mark.parametrize(
+    ("attempt", "error"),
+    [
+        (lambda w: operator.iadd(w, hg.ones(3)), ValueError),
+        (lambda w: operator.imul(w, np.ones((2, 2))), ValueError),
+        (lambda w: operator.isub(w, {"a": 1}), TypeError),
+        (lambda w: operator.setitem(w, 7, 1.0), IndexError),
+        (lambda w: operator.setitem(w, 0, [1.0, 2.0]), ValueError),
+    ],
+)
+def test_a_failed_change_in_place_is_no_change(attempt, error):
+    """Neither of the values nor of the version."""
     x = hg.tensor([1.0, 2.0], requires_grad=True)
     w = hg.tensor([3.0, 4.0])
     y = (x * w).sum()
-    with pytest.raises(ValueError, match="broadcast"):
-        w += hg.ones(3)
-    with pytest.raises(IndexError):
-        w[7] = 1.0
-    with pytest.raises(TypeError):
-        w += "text"
+    with pytest.raises(error):
+        attempt(w)
+    assert w.tolist() == [3.0, 4.0]
     y.backward()
     assert x.grad.tolist() == [3.0, 4.0]
 
