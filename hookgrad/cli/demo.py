@@ -141,7 +141,7 @@ class History:
 
 
 def train(network, training, held_out, epochs, rng, progress):
-    """Train a network on digits."""
+    """Train a network on digits, and keep what the hooks see; `progress` is a bar that counts steps."""
     steps = len(training.labels) // BATCH
     rates = [RATE * (1 + math.cos(math.pi * t / (epochs * steps))) / 2 for t in range(epochs * steps)]
     history = History(epochs, steps, CLIP, records={}, losses=[], accuracies=[])
@@ -161,15 +161,15 @@ def train(network, training, held_out, epochs, rng, progress):
             loss.backward()  # records, clips and steps, one parameter after the other
             history.losses.append(loss.item())
             progress.update()
-        history.accuracies.append(np.mean(predict(network, held_out) == held_out.labels))
+        history.accuracies.append(np.mean(predict(network, held_out).argmax(axis=1) == held_out.labels))
         progress.set_postfix(loss=f"{loss.item():.3f}", accuracy=f"{history.accuracies[-1]:.1%}", refresh=False)
     return history
 
 
 @hg.no_grad
 def predict(network, data):
-    """The digits that a network sees in images."""
-    return network(hg.from_numpy(data.images)).numpy().argmax(axis=1)
+    """How probable a network finds each digit in each image, (n, 10)."""
+    return F.softmax(network(hg.from_numpy(data.images))).numpy()
 
 
 # The command ----------------------------------------------------------------------------------------------------------
@@ -209,28 +209,27 @@ def run(epochs, seed, out):
     )
 
     # Products of this size are faster on one core, and much faster where other programs use the rest.
-    with (
-        threadpool_limits(1, user_api="blas"),
-        tqdm(total=epochs * (len(training.labels) // BATCH), desc="training", unit="step") as progress,
-    ):
+    with threadpool_limits(1, user_api="blas"):
         begin = time.perf_counter()
-        history = train(network, training, held_out, epochs, rng, progress)
+        with tqdm(total=epochs * (len(training.labels) // BATCH), desc="training", unit="step") as progress:
+            history = train(network, training, held_out, epochs, rng, progress)
         seconds = time.perf_counter() - begin
+        probabilities = predict(network, held_out)
 
-    predictions = predict(network, held_out)
-    right = int(np.sum(predictions == held_out.labels))
+    n = len(held_out.labels)
+    right = int(np.sum(probabilities.argmax(axis=1) == held_out.labels))
     path = out / "gradient_flow.png"
     title = (
         f"Gradient flow through {len(network.layers)} layers: {epochs} {'epoch' if epochs == 1 else 'epochs'} of "
-        f"handwritten digits, {right / len(predictions):.1%} of {len(predictions)} held-out images right"
+        f"handwritten digits, {right / n:.1%} of {n} held-out images right"
     )
     try:
-        figure.draw(path, title, history, [layer.name for layer in network.layers], held_out, predictions)
+        figure.draw(path, title, history, [layer.name for layer in network.layers], held_out, probabilities)
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror}") from None
 
     print()
-    print(f"held-out accuracy   {right / len(predictions):.2%} ({right} of {len(predictions)} images)")
+    print(f"held-out accuracy   {right / n:.2%} ({right} of {n} images)")
     print(f"time                {seconds:.1f} s training, {time.perf_counter() - start:.1f} s in all")
     print()
     print(table(history))

@@ -31,8 +31,8 @@ STYLE = {
 }
 
 
-def draw(path, title, history, layers, held_out, predictions):
-    """Draw a training's gradients, its progress and its mistakes, and write them as PNG.
+def draw(path, title, history, layers, held_out, probabilities):
+    """Draw a training's gradients, its progress and what it finds hard, and write them as PNG.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def draw(path, title, history, layers, held_out, predictions):
     layers : list of str
         Names, from the input on.
     held_out : hookgrad.cli.digits.Digits
-    predictions : ndarray
-        The digit that the network sees in each held-out image.
+    probabilities : ndarray
+        How probable the network finds each digit in each held-out image.
     """
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # the same picture whatever the user's own style
@@ -56,7 +56,7 @@ def draw(path, title, history, layers, held_out, predictions):
         draw_norms(upper.subplots(), history, layers)
         draw_spreads(left.subplots(len(layers), 1, sharex=True), history, layers)
         draw_progress(middle.subplots(2, 1, sharex=True), history)
-        draw_mistakes(right.subplots(3, 3), held_out, predictions)
+        draw_hardest(right.subplots(3, 3), held_out, probabilities)
         figure.savefig(path, format="png", facecolor="white")
 
 
@@ -111,7 +111,7 @@ def draw_spreads(all_axes, history, layers):
         last = np.mean(record.spreads[-history.steps :], axis=0)
         axes.fill_between(sizes, last, color=colour, alpha=0.55, linewidth=0)
         axes.plot(sizes, first, color=INK, linewidth=1.2)
-        axes.set(xscale="log", xlim=(1e-8, 1), ylim=(0, 1.2 * max(first.max(), last.max())))
+        axes.set(xscale="log", xlim=(1e-8, 1), ylim=(0, 1.2 * max(first[1:].max(), last[1:].max())))
         axes.grid(True, axis="x")
         axes.tick_params(left=False, labelleft=False)
         axes.spines["left"].set_visible(False)
@@ -139,14 +139,17 @@ def draw_progress(all_axes, history):
         axes.grid(True)
 
 
-def draw_mistakes(grid, held_out, predictions):
-    """The first images that the network misreads."""
-    wrong = np.flatnonzero(predictions != held_out.labels)
-    shown = min(len(wrong), grid.size)
-    for axes in grid.flat:
-        axes.set_axis_off()
-    for axes, k in zip(grid.flat, wrong, strict=False):
+def draw_hardest(grid, held_out, probabilities):
+    """The images whose digit the network finds least probable: those that it misreads, and those that it nearly does."""
+    predictions = probabilities.argmax(axis=1)
+    certainty = probabilities[np.arange(len(predictions)), held_out.labels]
+    for axes, k in zip(grid.flat, np.argsort(certainty, kind="stable"), strict=False):
         axes.imshow(held_out.images[k].reshape(digits.SIDE, digits.SIDE), cmap="gray_r", vmin=0, vmax=1)
-        axes.set_title(f"{held_out.labels[k]}, read as {predictions[k]}", fontsize=9, fontweight="normal", loc="center")
-    words = f"{shown} of {len(wrong)} misread images" if shown < len(wrong) else f"Misread images: {len(wrong)}"
-    grid[0, 0].figure.suptitle(words, fontsize=11.5, fontweight="bold")
+        axes.set_axis_off()
+        if predictions[k] != held_out.labels[k]:
+            words, colour = f"{held_out.labels[k]}, read as {predictions[k]}", COLOURS[1]
+        else:
+            words, colour = f"{held_out.labels[k]}, {certainty[k]:.0%} sure", INK
+        axes.set_title(words, color=colour, fontsize=9, fontweight="normal", loc="center")
+    misread = np.sum(predictions != held_out.labels)
+    grid[0, 0].figure.suptitle(f"Hardest images ({misread} misread)", fontsize=11.5, fontweight="bold")
