@@ -1,0 +1,11 @@
+"""A compiled hook that does nothing, as a user of hookgrad would write one."""
+
+from hookgrad._core.hooks cimport VariableWrapperHook
+from hookgrad._core.variable cimport VariableWrapper
+
+
+cdef class PassThrough(VariableWrapperHook):
+    """Leaves the gradient as it is."""
+
+    cdef VariableWrapper call(self, VariableWrapper grad):
+        return None
