@@ -8,7 +8,7 @@ from hookgrad import protocols
 from hookgrad._core import functions
 from hookgrad._core.hooks import register
 from hookgrad._core.operators import TensorBase
-from hookgrad._core.variable import gradient_hook_count, make_tensor, set_tensor_type
+from hookgrad._core.variable import hook_count, make_tensor, set_tensor_type
 from hookgrad.autograd.backward import backward
 from hookgrad.hooks.remove_helper import HookRemoveHelper
 
@@ -176,7 +176,7 @@ class Tensor(TensorBase):
         >>> x.grad
         Tensor([ 2., 40.], dtype=float32)
         """
-        backward(self, None if gradient is None else [gradient], retain_graph, create_graph, inputs)
+        backward(self, gradient, retain_graph, create_graph, inputs)
 
     def clear_grad(self, set_to_zero=False):
         """Forget ``.grad``: None after, or zeros with `set_to_zero`."""
@@ -295,7 +295,7 @@ class Tensor(TensorBase):
 
 
 def _warn_of_hooks(tensor):
-    count = gradient_hook_count(tensor)
+    count = hook_count(tensor)
     if count:
         warnings.warn(
             f"a tensor of shape {tensor.shape} has {count} hook{'s' * (count > 1)}, which its copy has not: register "

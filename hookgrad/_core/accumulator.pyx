@@ -20,7 +20,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from hookgrad._core cimport elementwise
 from hookgrad._core.hooks cimport run_gradient_hooks, run_reduce_hooks
 from hookgrad._core.inner_loops cimport ADD
-from hookgrad._core.kernels cimport binary, binary_into, binary_out, is_exclusive, is_ndarray
+from hookgrad._core.kernels cimport add_to, binary, binary_into, is_exclusive, is_ndarray
 from hookgrad._core.variable cimport wrap
 from hookgrad._core.versions cimport mark_changed
 
@@ -85,11 +85,12 @@ cdef class GradientAccumulator:
 
     cdef int accumulate(self, VariableWrapper leaf, object g) except -1:
         """Add a sum to a leaf's ``.grad``. See Note [All or nothing]."""
-        return place(leaf, g, new_grad(leaf, g))
+        cdef object old = leaf.stored_grad
+        return place(leaf, g, old, new_grad(leaf, g))
 
-    cdef int call_reduce_hooks(self, VariableWrapper leaf) except -1:
+    cdef int call_reduce_hooks(self, GradNode node, VariableWrapper leaf, tuple entries) except -1:
         """Run the hooks on the accumulated gradient of a leaf."""
-        return run_reduce_hooks(leaf)
+        return run_reduce_hooks(node, leaf, entries)
 
     cdef int stage(self, VariableWrapper leaf, object g) except -1:
         """Keep a leaf's sum for `commit`."""
@@ -100,17 +101,18 @@ cdef class GradientAccumulator:
     cdef int commit(self) except -1:
         """Accumulate all staged sums."""
         cdef list staged = self.staged
-        cdef list grads = []
+        cdef list olds = [], news = []
         cdef Py_ssize_t k
         cdef object g
         # First all that can fail, then all that changes a .grad.
         for k in range(0, len(staged), 2):
             g = staged[k + 1]
             staged[k + 1] = None        # so that `g` is the only reference, and can be adopted
-            grads.append(new_grad(<VariableWrapper> staged[k], g))
+            olds.append((<VariableWrapper> staged[k]).stored_grad)
+            news.append(new_grad(<VariableWrapper> staged[k], g))
             staged[k + 1] = g
         for k in range(0, len(staged), 2):
-            place(<VariableWrapper> staged[k], staged[k + 1], grads[k // 2])
+            place(<VariableWrapper> staged[k], staged[k + 1], olds[k // 2], news[k // 2])
         self.staged = []
         return 0
 
@@ -126,20 +128,28 @@ cdef object new_grad(VariableWrapper leaf, object g):
     held = <VariableWrapper> old
     if not is_ndarray(g):
         return elementwise.add(held, g)
-    if held.node is None and not held.read_only and cnp.PyArray_ISWRITEABLE(held.data):
+    if held.node is None and not held.read_only and (
+            cnp.PyArray_FLAGS(held.data) & cnp.NPY_ARRAY_CARRAY == cnp.NPY_ARRAY_CARRAY):
         mark_changed(held.data)
         return None
     return binary(ADD, held.data, g)
 
 
-cdef int place(VariableWrapper leaf, object g, object new) except -1:
-    """Make the change that `new_grad` prepared."""
+cdef int place(VariableWrapper leaf, object g, object old, object new) except -1:
+    """Make the change that `new_grad` prepared when ``.grad`` was `old`.
+
+    Large copies and sums release the GIL, so another thread that shares the leaf may have written it since: then the
+    change is prepared again. The comparison and the write, and an addition in place, happen under the GIL.
+    """
+    while leaf.stored_grad is not old:
+        old = leaf.stored_grad
+        new = new_grad(leaf, g)
     if new is not None:
         leaf.stored_grad = new
-    elif is_ndarray(leaf.stored_grad):
-        binary_out(ADD, <cnp.ndarray> leaf.stored_grad, g)
+    elif is_ndarray(old):
+        add_to(<cnp.ndarray> old, <cnp.ndarray> g)
     else:
-        binary_out(ADD, (<VariableWrapper> leaf.stored_grad).data, g)
+        add_to((<VariableWrapper> old).data, <cnp.ndarray> g)
     return 0
 
 

@@ -32,6 +32,7 @@ cdef class Engine:
     cdef PyObject *newer
 
     cdef int run(self, list grads) except -1
+    cdef int run_callbacks(self) except -1
     cdef RunState *state_of(self, GradNode node) except? NULL
     cdef RunState *claim(self, GradNode node) except NULL
     cdef int discover(self) except -1

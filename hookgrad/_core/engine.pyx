@@ -37,12 +37,15 @@ from cpython.ref cimport Py_CLEAR, Py_XDECREF
 from libc.stdlib cimport free, qsort, realloc
 
 from hookgrad._core.accumulator cimport EagerGradientAccumulator, SortedGradientAccumulator, own_copy
+from hookgrad._core.elementwise cimport copy
 from hookgrad._core.grad_mode cimport set_recording
 from hookgrad._core.grad_node cimport FREED, LEAF
-from hookgrad._core.hook_map cimport FINAL, HookEntry
-from hookgrad._core.hooks cimport describe, run_final_hook
-from hookgrad._core.kernels cimport is_ndarray
+from hookgrad._core.hook_map cimport FINAL, INPLACE, POST_ACCUMULATE
+from hookgrad._core.hooks cimport describe, run_final_hooks
+from hookgrad._core.kernels cimport is_ndarray, recycle
 from hookgrad._core.variable cimport wrap
+
+cnp.import_array()
 
 cdef extern from "Python.h":
     int PyErr_CheckSignals() except -1
@@ -140,11 +143,21 @@ cdef class Engine:
                 (<Engine> self.older).newer = self.newer
             active_engines -= 1
             self.overflow = None
+        self.run_callbacks()
+        return 0
+
+    cdef int run_callbacks(self) except -1:
+        """Run the final callbacks, unrecorded as hooks are."""
+        cdef bint recording
         for callback in self.callbacks:
-            if isinstance(callback, tuple):
-                run_final_hook(<HookEntry> (<tuple> callback)[0], <str> (<tuple> callback)[1])
-            else:
-                callback()
+            recording = set_recording(False)
+            try:
+                if isinstance(callback, tuple):
+                    run_final_hooks(<tuple> (<tuple> callback)[0], <str> (<tuple> callback)[1])
+                else:
+                    callback()
+            finally:
+                set_recording(recording)
         return 0
 
     cdef int roll_back(self) except -1:
@@ -349,6 +362,7 @@ cdef class Engine:
         # 3.5
         if not self.retain_graph:
             node.free_saved()
+        recycle(<PyObject *> g)
         return 0
 
     cdef bint is_needed(self, GradNode node) except -1:
@@ -427,6 +441,13 @@ cdef int raise_freed(GradNode node) except -1:
         f"to the first backward() or grad(), or run the forward again")
 
 
+cdef VariableWrapper alias(VariableWrapper g):
+    """Another tensor at the same place in the graph, with memory of its own: a ``.grad`` is nobody else's tensor."""
+    cdef VariableWrapper out = wrap(<cnp.ndarray> cnp.PyArray_NewCopy(g.data, cnp.NPY_CORDER))
+    out.node = g.node
+    return out
+
+
 @cython.final
 cdef class BasicEngine(Engine):
     """``backward()``: accumulates into the leaves."""
@@ -437,24 +458,29 @@ cdef class BasicEngine(Engine):
             tensor = <VariableWrapper> node.output
             self.replaced.append(tensor)
             self.replaced.append(tensor.stored_grad)
-            tensor.stored_grad = g
+            tensor.stored_grad = g if is_ndarray(g) else alias(<VariableWrapper> g)
         return self.accumulator.call_gradient_hooks(node, g)
 
     cdef int leaf_gradient(self, GradNode node, RunState *state, object g) except -1:
         cdef VariableWrapper leaf
-        cdef object hooked = self.accumulator.call_gradient_hooks(node, g)
+        cdef tuple reduce_hooks = (), final_hooks = ()
+        if node.hooks is not None:
+            # Taken before any hook runs: one that is added now waits for the next backward.
+            if node.hooks.has_reduce_hooks:
+                reduce_hooks = node.hooks.of_kind(INPLACE, POST_ACCUMULATE)
+            if node.hooks.has_final_hooks:
+                final_hooks = node.hooks.of_kind(FINAL, FINAL)
+            g = self.accumulator.call_gradient_hooks(node, g)
         if node.output == NULL:
             return 0        # nobody holds the leaf any more
         leaf = <VariableWrapper> node.output
-        if leaf.hooks is not None and leaf.hooks.has_final_hooks:
-            name = describe(node, leaf, leaf.shape)
-            for entry in leaf.hooks.of_kind(FINAL, FINAL):
-                self.callbacks.append((entry, name))
-        if leaf.hooks is not None and leaf.hooks.has_reduce_hooks:
-            self.accumulator.accumulate(leaf, hooked)
-            self.accumulator.call_reduce_hooks(leaf)
+        if final_hooks:
+            self.callbacks.append((final_hooks, describe(node, leaf, leaf.shape)))
+        if reduce_hooks:
+            self.accumulator.accumulate(leaf, g)
+            self.accumulator.call_reduce_hooks(node, leaf, reduce_hooks)
         else:
-            self.accumulator.stage(leaf, hooked)
+            self.accumulator.stage(leaf, g)
         return 0
 
     cdef int finish(self) except -1:
@@ -521,10 +547,15 @@ def run_grad(list roots not None, list grads not None, list inputs not None, bin
     prepare(engine, roots, inputs, retain_graph, create_graph)
     engine.run(grads if create_graph else arrays(grads))
     for node in engine.targets:
-        if node not in wrapped:
-            g = engine.captured.pop(node, None)
-            wrapped[node] = g if g is None or not is_ndarray(g) else wrap(<cnp.ndarray> own_copy(g))
-        results.append(wrapped[node])
+        g = engine.captured.pop(node, None)
+        if g is not None:
+            # Private memory: a result may be changed in place.
+            g = own_copy(g)
+            g = wrap(<cnp.ndarray> g) if is_ndarray(g) else g
+            wrapped[node] = g
+        elif node in wrapped:
+            g = copy(wrapped[node])     # the same input a second time
+        results.append(g)
     return results
 
 

@@ -38,7 +38,6 @@ cdef class GradNode:
     cdef GradNode next1
     cdef list next_more                 # inputs 2, 3, ...
     cdef PyObject *output               # the living VariableWrapper that this node made, borrowed
-    cdef PyObject **output_back         # that variable's pointer to this node
     cdef HookMap hooks                  # that variable's hooks, shared with it; None: none
     cdef object saved0                  # arrays and numbers that the VJP reads
     cdef object saved1

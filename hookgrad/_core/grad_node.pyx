@@ -3,17 +3,19 @@
 Note [Ownership]
 ----------------
 A node owns its inputs' nodes (``next0``, ``next1``, ``next_more``) and the arrays that it saved; never a tensor. A
-tensor owns its node. A node points back to the tensor it made without owning it: ``node.output`` and the tensor's
-``back`` are a pair of plain pointers, and whichever side dies first clears the other's. They are separate from the
-tensor's owning reference, because the garbage collector may clear that one before the tensor is deallocated.
+tensor owns its node. A node points back to the living tensor that it made, without owning it (``output``); the tensor
+clears that pointer when it dies or leaves the node. For this to be always possible the garbage collector must not take
+the tensor's reference to its node away, so `VariableWrapper` is ``no_gc_clear``: a cycle through tensors is broken at
+the hooks, closures or containers that it must go through, since a tensor's other references are to arrays and to
+gradients, which form no cycle (the setter of ``.grad`` sees to that).
 
-So there are no reference cycles, and dropping the last tensor frees the graph at once. Deallocating a long chain does
-not recurse (``trashcan``).
+So there are no reference cycles but those that a user's hooks make, and dropping the last tensor frees the graph at
+once. Deallocating a long chain does not recurse (``trashcan``).
 """
 
 cimport cython
 
-from cpython.ref cimport Py_XDECREF
+from hookgrad._core.kernels cimport recycle
 
 cdef int64_t last_sequence = 0
 
@@ -39,14 +41,11 @@ cdef class Op:
 cdef class GradNode:
     """One recorded operation, and the place where the gradient of its output is summed."""
 
-    def __dealloc__(self):
-        if self.output_back != NULL:
-            self.output_back[0] = NULL
-        Py_XDECREF(self.state.inner_var)
-
     cdef int free_saved(self) except -1:
         """Drop what the VJP reads; a later backward through this node is an error."""
         self.flags |= FREED
+        recycle(<PyObject *> self.saved0)
+        recycle(<PyObject *> self.saved1)
         self.saved0 = None
         self.saved1 = None
         return 0
@@ -70,6 +69,19 @@ cdef Op named(Op op, str name):
     """Name an op, on its way into its module's constant."""
     op.name = name
     return op
+
+
+cdef extern from *:
+    """
+    static void hookgrad_forbid_new(PyObject *type) {
+        ((PyTypeObject *) type)->tp_new = NULL;
+        PyType_Modified((PyTypeObject *) type);
+    }
+    """
+    void hookgrad_forbid_new(type)
+
+# A node without an op would be a crash, so Python cannot make one; `new_node` does not go through the type.
+hookgrad_forbid_new(GradNode)
 
 
 cdef GradNode new_node(Op op):

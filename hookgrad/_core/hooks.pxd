@@ -1,7 +1,6 @@
 """The hook classes. Subclass the abstract ones in Cython to run hooks without Python in the call."""
 
 from hookgrad._core.grad_node cimport GradNode
-from hookgrad._core.hook_map cimport HookEntry
 from hookgrad._core.variable cimport VariableWrapper
 
 # Changes `size` contiguous values of `itemsize` bytes (4: float32, 8: float64) in place; 0 for success.
@@ -31,6 +30,6 @@ cdef class LambdaInplaceVariableWrapperHook(InplaceVariableWrapperHook):
 
 
 cdef object run_gradient_hooks(GradNode node, object g)
-cdef int run_reduce_hooks(VariableWrapper leaf) except -1
-cdef int run_final_hook(HookEntry entry, str tensor) except -1
+cdef int run_reduce_hooks(GradNode node, VariableWrapper leaf, tuple entries) except -1
+cdef int run_final_hooks(tuple entries, str tensor) except -1
 cdef str describe(GradNode node, VariableWrapper variable, object shape)

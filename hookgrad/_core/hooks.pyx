@@ -18,9 +18,9 @@ cimport numpy as cnp
 
 from hookgrad._core.grad_mode cimport is_recording, set_recording
 from hookgrad._core.grad_node cimport LEAF
-from hookgrad._core.hook_map cimport FINAL, GRADIENT, INPLACE, POST_ACCUMULATE, HookKind, HookMap
+from hookgrad._core.hook_map cimport FINAL, GRADIENT, INPLACE, POST_ACCUMULATE, HookEntry, HookKind
 from hookgrad._core.kernels cimport as_array, is_ndarray, same_shape
-from hookgrad._core.variable cimport TensorType, is_variable, wrap
+from hookgrad._core.variable cimport is_variable, wrap
 from hookgrad._core.versions cimport mark_changed
 
 cnp.import_array()
@@ -112,6 +112,8 @@ cdef class LambdaInplaceVariableWrapperHook(InplaceVariableWrapperHook):
         cdef void *values = cnp.PyArray_DATA(a)
         cdef Py_ssize_t size = cnp.PyArray_SIZE(a), itemsize = cnp.PyArray_ITEMSIZE(a)
         cdef int status
+        if self.function == NULL:
+            raise RuntimeError("LambdaInplaceVariableWrapperHook: its __init__ was not called, so it has no function")
         with nogil:
             status = self.function(values, size, itemsize, self.user_data)
         if status != 0:
@@ -205,6 +207,8 @@ cdef object run_gradient_hooks(GradNode node, object g):
                     check_result(entry, result, grad)
                     g = result.data if plain else result
                     grad = shown(g)
+                elif plain and grad.node is not None:
+                    grad = shown(g)     # the hook made its own leaf of it
             k += 1
     except BaseException as error:
         add_hook_note(error, entry, k, count, describe(
@@ -216,12 +220,11 @@ cdef object run_gradient_hooks(GradNode node, object g):
 # Hooks on a leaf's accumulated gradient -------------------------------------------------------------------------------
 
 
-cdef int run_reduce_hooks(VariableWrapper leaf) except -1:
-    """Run the in-place and post-accumulate hooks of a leaf, in the order of registration.
+cdef int run_reduce_hooks(GradNode node, VariableWrapper leaf, tuple entries) except -1:
+    """Run a leaf's in-place and post-accumulate hooks, in the order of registration.
 
-    In-place hooks get the tensor that is ``leaf.grad``; its buffer is the leaf's own.
+    In-place hooks get the tensor that is ``leaf.grad``; its buffer is contiguous and the leaf's own.
     """
-    cdef tuple entries = leaf.hooks.of_kind(INPLACE, POST_ACCUMULATE)
     cdef Py_ssize_t k = 0, count = len(entries)
     cdef HookEntry entry = None
     cdef bint recording = is_recording()
@@ -233,6 +236,9 @@ cdef int run_reduce_hooks(VariableWrapper leaf) except -1:
                 if entry.kind == INPLACE:
                     if leaf.stored_grad is not None:    # an earlier hook may have cleared it
                         grad = leaf.grad
+                        if grad.node is not None or grad.read_only or not is_private(grad.data):
+                            grad = wrap(<cnp.ndarray> cnp.PyArray_NewCopy(grad.data, cnp.NPY_CORDER))
+                            leaf.stored_grad = grad
                         mark_changed(grad.data)
                         (<InplaceVariableWrapperHook> entry.hook).call(grad)
                 else:
@@ -240,17 +246,29 @@ cdef int run_reduce_hooks(VariableWrapper leaf) except -1:
                 set_recording(recording)
             k += 1
     except BaseException as error:
-        add_hook_note(error, entry, k, count, describe(leaf.node, leaf, leaf.shape))
+        add_hook_note(error, entry, k, count, describe(node, leaf, leaf.shape))
         raise
     return 0
 
 
-cdef int run_final_hook(HookEntry entry, str tensor) except -1:
-    """Run one callback of a leaf after the whole backward."""
+cdef inline bint is_private(cnp.ndarray a) noexcept:
+    """Whether an array can be handed out for changing: contiguous, writeable, memory of its own."""
+    cdef int want = cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_OWNDATA
+    return (cnp.PyArray_FLAGS(a) & want) == want
+
+
+cdef int run_final_hooks(tuple entries, str tensor) except -1:
+    """Run the callbacks of a leaf after the whole backward."""
+    cdef Py_ssize_t k = 0, count = len(entries)
+    cdef HookEntry entry = None
     try:
-        entry.hook.function()
+        while k < count:
+            entry = <HookEntry> entries[k]
+            if not entry.removed:
+                entry.hook.function()
+            k += 1
     except BaseException as error:
-        add_hook_note(error, entry, 0, 1, tensor)
+        add_hook_note(error, entry, k, count, tensor)
         raise
     return 0
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from hookgrad._core.grad_node cimport GradNode, Op, named
 from hookgrad._core.kernels cimport as_array
-from hookgrad._core.record cimport array_of, finish
+from hookgrad._core.record cimport array_of, finish, finish_view
 from hookgrad._core.variable cimport VariableWrapper, is_variable
 
 cnp.import_array()
@@ -66,7 +66,7 @@ cdef object getitem(object x, object index):
         index = tuple([plain_index(part) for part in <tuple> index])
     else:
         index = plain_index(index)
-    return finish(GETITEM, as_array((<object> a)[index]), x, None, None, None, (index, (<object> a).shape))
+    return finish_view(GETITEM, as_array((<object> a)[index]), x, (index, (<object> a).shape))
 
 
 cdef object scatter(object g, object index, tuple shape):

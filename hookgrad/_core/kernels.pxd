@@ -1,6 +1,7 @@
 """Drivers of the inner loops: arrays in, arrays out, nothing known of gradients."""
 
 cimport numpy as cnp
+from cpython.object cimport PyObject
 
 from hookgrad._core.inner_loops cimport InnerLoop
 
@@ -29,6 +30,7 @@ cdef cnp.ndarray empty_like(cnp.ndarray a)
 cdef cnp.ndarray as_array(object x)
 cdef cnp.ndarray cast(cnp.ndarray a, int typenum)
 cdef cnp.ndarray transposed(cnp.ndarray a)
+cdef void recycle(PyObject *x) noexcept
 cdef bint is_exclusive(cnp.ndarray a) noexcept
 cdef object quietly(object function, tuple args, dict kwargs=*)
 
@@ -37,5 +39,6 @@ cdef cnp.ndarray unary_into(InnerLoop loop, cnp.ndarray a)
 cdef cnp.ndarray binary(InnerLoop loop, object a, object b)
 cdef cnp.ndarray binary_into(InnerLoop loop, object a, object b)
 cdef int binary_out(InnerLoop loop, cnp.ndarray a, object b) except -1
+cdef int add_to(cnp.ndarray a, cnp.ndarray b) except -1
 cdef cnp.ndarray reduce(InnerLoop loop, cnp.ndarray a, unsigned long long axes, bint keepdims)
 cdef cnp.ndarray matmul(cnp.ndarray a, cnp.ndarray b, bint transpose_a=*, bint transpose_b=*)

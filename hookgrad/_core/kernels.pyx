@@ -15,6 +15,7 @@ the inner loop on raw pointers. Results are C-contiguous.
 import numpy as np
 
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.string cimport memcpy
 
 from hookgrad._core.inner_loops cimport ADD, MATMUL, MULTIPLY, loop_fn
@@ -28,11 +29,19 @@ cdef extern from "numpy/arrayobject.h":
         PyTypeObject *, PyObject *, int, cnp.npy_intp *, cnp.npy_intp *, void *, int, PyObject *)
     PyObject *descr_from_type "(PyObject *) PyArray_DescrFromType"(int)
 
+    ctypedef struct ArrayFields "PyArrayObject_fields":
+        PyObject *descr
+        PyObject *weakreflist
+
 cdef extern from *:
     """
     #define hookgrad_refcount(x) Py_REFCNT((PyObject *) (x))
+    #define hookgrad_array_fields(x) ((PyArrayObject_fields *) (x))
     """
     Py_ssize_t refcount "hookgrad_refcount"(cnp.ndarray) noexcept
+    Py_ssize_t reference_count "hookgrad_refcount"(PyObject *) noexcept
+    ArrayFields *array_fields "hookgrad_array_fields"(PyObject *) noexcept
+    PyTypeObject *type_of "Py_TYPE"(PyObject *) noexcept
 
 cdef enum:
     MAX_OPERANDS = 3
@@ -46,7 +55,77 @@ cdef object asarray = np.asarray
 # Allocation and inspection -------------------------------------------------------------------------------------------
 
 
+# Note [Pool of small arrays]
+# ---------------------------
+# Making and freeing a small ndarray costs more than most inner loops on it. So an array that is about to die (its last
+# reference is a tensor's, a node's or the engine's) is kept here if it is small, of a float dtype and plain in every
+# other way, and `new_array` hands it out again for the same dtype and shape. Nobody can tell: with one reference left,
+# no user can reach it. The pool holds at most POOL_BYTES.
+cdef enum:
+    CLASSES = 64            # by dtype and shape
+    DEPTH = 64              # arrays of one class
+    POOLED = 1 << 14        # bytes of one array, at most
+    POOL_BYTES = 1 << 20
+
+cdef PyObject *pool[CLASSES][DEPTH]
+cdef int pool_depth[CLASSES]
+cdef Py_ssize_t pool_bytes = 0
+cdef PyObject *float32_descr = descr_from_type(cnp.NPY_FLOAT)
+cdef PyObject *float64_descr = descr_from_type(cnp.NPY_DOUBLE)
+
+
+cdef inline size_t pool_class(int nd, cnp.npy_intp *shape, int typenum) noexcept nogil:
+    cdef size_t key = typenum + 7 * nd
+    if nd > 0:
+        key += 31 * <size_t> shape[0] + 97 * <size_t> shape[nd - 1]
+    return (key ^ (key >> 6)) & (CLASSES - 1)
+
+
+cdef void recycle(PyObject *x) noexcept:
+    """Keep an array for `new_array` if the caller's reference, which it is about to drop, is the last one.
+
+    It takes a plain pointer, since a Python argument may come with a reference of its own.
+    """
+    global pool_bytes
+    cdef int want = cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_OWNDATA
+    cdef size_t k
+    cdef Py_ssize_t nbytes
+    if type_of(x) != ARRAY_TYPE or reference_count(x) != 1:
+        return
+    nbytes = cnp.PyArray_NBYTES(<cnp.ndarray> x)
+    if ((cnp.PyArray_FLAGS(<cnp.ndarray> x) & want) != want or nbytes > POOLED or pool_bytes + nbytes > POOL_BYTES
+            or array_fields(x).weakreflist != NULL
+            or (array_fields(x).descr != float32_descr and array_fields(x).descr != float64_descr)):
+        return
+    k = pool_class(cnp.PyArray_NDIM(<cnp.ndarray> x), cnp.PyArray_DIMS(<cnp.ndarray> x),
+                   cnp.PyArray_TYPE(<cnp.ndarray> x))
+    if pool_depth[k] == DEPTH:
+        return
+    Py_INCREF(<object> x)
+    pool[k][pool_depth[k]] = x
+    pool_depth[k] += 1
+    pool_bytes += nbytes
+
+
 cdef inline cnp.ndarray new_array(int nd, cnp.npy_intp *shape, int typenum):
+    """An uninitialized C-contiguous array."""
+    global pool_bytes
+    cdef PyObject *pooled
+    cdef cnp.ndarray out
+    cdef size_t k = pool_class(nd, shape, typenum)
+    cdef int i
+    if pool_depth[k] > 0:
+        pooled = pool[k][pool_depth[k] - 1]
+        if cnp.PyArray_NDIM(<cnp.ndarray> pooled) == nd and cnp.PyArray_TYPE(<cnp.ndarray> pooled) == typenum:
+            for i in range(nd):
+                if cnp.PyArray_DIMS(<cnp.ndarray> pooled)[i] != shape[i]:
+                    break
+            else:
+                pool_depth[k] -= 1
+                pool_bytes -= cnp.PyArray_NBYTES(<cnp.ndarray> pooled)
+                out = <cnp.ndarray> pooled
+                Py_DECREF(out)      # the pool's reference
+                return out
     # The reference to the descriptor is stolen.
     return <cnp.ndarray> new_from_descr(ARRAY_TYPE, descr_from_type(typenum), nd, shape, NULL, NULL, 0, NULL)
 
@@ -223,41 +302,61 @@ cdef int run_unary(InnerLoop loop, cnp.ndarray a, cnp.ndarray out) except -1:
     return 0
 
 
+cdef inline void run_flat(InnerLoop loop, cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) noexcept:
+    """out = loop(a, b) for three contiguous arrays of one small shape."""
+    cdef int which = cnp.PyArray_TYPE(out) - cnp.NPY_FLOAT
+    cdef cnp.npy_intp n = cnp.PyArray_SIZE(out)
+    cdef char *args[3]
+    cdef cnp.npy_intp steps[3]
+    args[0] = cnp.PyArray_BYTES(a)
+    args[1] = cnp.PyArray_BYTES(b)
+    args[2] = cnp.PyArray_BYTES(out)
+    steps[0] = steps[2] = 4 << which
+    steps[1] = cnp.PyArray_ITEMSIZE(b)      # a mask has another itemsize
+    loop.typed[which].fn(args, &n, steps, loop.typed[which].data)
+
+
+cdef inline bint is_flat(cnp.ndarray a, cnp.ndarray b) noexcept:
+    return (cnp.PyArray_FLAGS(a) & cnp.PyArray_FLAGS(b) & cnp.NPY_ARRAY_C_CONTIGUOUS and same_shape(a, b)
+            and 0 < cnp.PyArray_SIZE(a) < GIL_FREE)
+
+
 cdef cnp.ndarray binary(InnerLoop loop, object a, object b):
     cdef cnp.npy_intp shape[MAX_DIMS]
-    cdef cnp.ndarray x, y, out
+    cdef cnp.ndarray out
     cdef int nd
-    if is_ndarray(a):
-        x = <cnp.ndarray> a
-        if is_ndarray(b):
-            y = <cnp.ndarray> b
-            if same_shape(x, y):
-                out = empty_like(x)
-            else:
-                nd = broadcast_shape(loop, x, y, shape)
-                out = new_array(nd, shape, cnp.PyArray_TYPE(x))
-        else:
-            out = empty_like(x)
-    else:
+    if not is_ndarray(b):
+        out = empty_like(<cnp.ndarray> a)
+    elif not is_ndarray(a):
         out = empty_like(<cnp.ndarray> b)
+    elif is_flat(<cnp.ndarray> a, <cnp.ndarray> b):
+        out = empty_like(<cnp.ndarray> a)
+        run_flat(loop, <cnp.ndarray> a, <cnp.ndarray> b, out)
+        return out
+    elif same_shape(<cnp.ndarray> a, <cnp.ndarray> b):
+        out = empty_like(<cnp.ndarray> a)
+    else:
+        nd = broadcast_shape(loop, <cnp.ndarray> a, <cnp.ndarray> b, shape)
+        out = new_array(nd, shape, cnp.PyArray_TYPE(<cnp.ndarray> a))
     run_binary(loop, a, b, out)
     return out
 
 
 cdef cnp.ndarray binary_into(InnerLoop loop, object a, object b):
+    # No local variable may hold `a` here: it would be a second reference.
     cdef cnp.npy_intp shape[MAX_DIMS]
-    cdef cnp.ndarray x, y
-    if is_ndarray(a):
-        x = <cnp.ndarray> a
-        if is_exclusive(x):
-            if is_ndarray(b) and not same_shape(x, <cnp.ndarray> b):
-                y = <cnp.ndarray> b
-                # The result must have x's shape; memory of y inside x is impossible, since x is exclusive.
-                if broadcast_shape(loop, x, y, shape) != cnp.PyArray_NDIM(x) or not has_shape(x, shape):
-                    return binary(loop, a, b)
-            run_binary(loop, a, b, x)
-            return x
-    return binary(loop, a, b)
+    if not is_ndarray(a) or not is_exclusive(<cnp.ndarray> a):
+        return binary(loop, a, b)
+    if is_ndarray(b):
+        if is_flat(<cnp.ndarray> a, <cnp.ndarray> b):
+            run_flat(loop, <cnp.ndarray> a, <cnp.ndarray> b, <cnp.ndarray> a)
+            return <cnp.ndarray> a
+        # The result must have a's shape; b cannot lie in a's memory, since a is exclusive.
+        if broadcast_shape(loop, <cnp.ndarray> a, <cnp.ndarray> b, shape) != cnp.PyArray_NDIM(<cnp.ndarray> a) or (
+                not has_shape(<cnp.ndarray> a, shape)):
+            return binary(loop, a, b)
+    run_binary(loop, a, b, <cnp.ndarray> a)
+    return <cnp.ndarray> a
 
 
 cdef int binary_out(InnerLoop loop, cnp.ndarray a, object b) except -1:
@@ -275,6 +374,12 @@ cdef int binary_out(InnerLoop loop, cnp.ndarray a, object b) except -1:
         run_binary(loop, a, b, a)
     else:
         quietly(loop.ufunc, (a, b), {"out": a, "casting": "same_kind"})
+    return 0
+
+
+cdef int add_to(cnp.ndarray a, cnp.ndarray b) except -1:
+    """a += b for a contiguous a, b of its shape and dtype; atomic under the GIL, which is held throughout."""
+    run_binary(ADD, a, b, a, True)
     return 0
 
 
@@ -338,7 +443,7 @@ cdef inline cnp.npy_intp operand_stride(cnp.ndarray a, int axis, int nd) noexcep
     return cnp.PyArray_STRIDES(a)[axis]
 
 
-cdef int run_binary(InnerLoop loop, object a, object b, cnp.ndarray out) except -1:
+cdef int run_binary(InnerLoop loop, object a, object b, cnp.ndarray out, bint keep_gil=False) except -1:
     """out = loop(a, b); out is C-contiguous and has the broadcast shape. One of a, b may be a Python number."""
     cdef int which = cnp.PyArray_TYPE(out) - cnp.NPY_FLOAT
     cdef loop_fn fn = loop.typed[which].fn
@@ -378,7 +483,7 @@ cdef int run_binary(InnerLoop loop, object a, object b, cnp.ndarray out) except 
     args[2] = cnp.PyArray_BYTES(out)
     if flat:
         steps[2] = cnp.PyArray_ITEMSIZE(out)
-        if n < GIL_FREE:
+        if keep_gil or n < GIL_FREE:
             fn(args, &n, steps, data)
         else:
             with nogil:
@@ -393,7 +498,7 @@ cdef int run_binary(InnerLoop loop, object a, object b, cnp.ndarray out) except 
             steps[k] = operand_stride(<cnp.ndarray> operand, i, nd) if is_ndarray(operand) else 0
         steps[2] = cnp.PyArray_STRIDES(out)[i]
         add_axis(&it, cnp.PyArray_DIMS(out)[i], steps)
-    if n < GIL_FREE:
+    if keep_gil or n < GIL_FREE:
         iterate(&it, fn, data, args)
     else:
         with nogil:

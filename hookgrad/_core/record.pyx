@@ -124,6 +124,14 @@ cdef object finish(Op op, cnp.ndarray out, object a, object b, object saved0, ob
     return wrap_recorded(out, node)
 
 
+cdef object finish_view(Op op, cnp.ndarray out, object x, object aux):
+    """`finish` for an operation of one input whose output may share its memory: what is read-only stays so."""
+    cdef object result = finish(op, out, x, None, None, None, aux)
+    if is_variable(x) and (<VariableWrapper> x).read_only:
+        (<VariableWrapper> result).read_only = True
+    return result
+
+
 cdef object attach(object value, GradNode node):
     """A tensor around a saved array, at its own place in the graph."""
     cdef VariableWrapper out

@@ -14,7 +14,7 @@ from hookgrad._core.grad_node cimport Op, named, new_node
 from hookgrad._core.indexing cimport slice_axis, take_axis
 from hookgrad._core.inner_loops cimport ADD
 from hookgrad._core.kernels cimport is_ndarray, reduce, same_shape
-from hookgrad._core.record cimport array_of, finish, node_of
+from hookgrad._core.record cimport array_of, finish, finish_view, node_of
 from hookgrad._core.variable cimport is_variable, wrap, wrap_recorded
 
 cnp.import_array()
@@ -50,7 +50,7 @@ cdef Op TRANSPOSE = named(Transpose.__new__(Transpose), "transpose")
 cdef object reshape(object x, tuple shape):
     """x with another shape, all lengths given; a view where NumPy gives one."""
     cdef cnp.ndarray a = array_of(x)
-    return finish(RESHAPE, (<object> a).reshape(shape), x, None, None, None, shape_of(a))
+    return finish_view(RESHAPE, (<object> a).reshape(shape), x, shape_of(a))
 
 
 cdef object transpose(object x, tuple axes):
@@ -60,7 +60,7 @@ cdef object transpose(object x, tuple axes):
     cdef int position, axis
     for position, axis in enumerate(axes):
         inverse[axis] = position
-    return finish(TRANSPOSE, (<object> a).transpose(axes), x, None, None, None, tuple(inverse))
+    return finish_view(TRANSPOSE, (<object> a).transpose(axes), x, tuple(inverse))
 
 
 cdef object swap_last(object x):
@@ -91,7 +91,7 @@ cdef Op SUM_TO = named(SumTo.__new__(SumTo), "sum_to")
 cdef object broadcast_to(object x, tuple shape):
     """A read-only view of a larger shape."""
     cdef cnp.ndarray a = array_of(x)
-    return finish(BROADCAST_TO, np_broadcast_to(a, shape), x, None, None, None, shape_of(a))
+    return finish_view(BROADCAST_TO, np_broadcast_to(a, shape), x, shape_of(a))
 
 
 cdef object sum_to(object x, tuple shape):

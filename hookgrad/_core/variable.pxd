@@ -10,7 +10,7 @@ from hookgrad._core.hook_map cimport HookEntry, HookKind, HookMap
 cdef class VariableWrapper:
     cdef cnp.ndarray data           # exactly an ndarray, aligned, native byte order
     cdef GradNode node              # made it (interior) or takes its gradient (leaf); None: needs no gradient
-    cdef PyObject *back             # the node whose `output` points here, borrowed
+    cdef GradNode frozen            # a leaf's own node, kept while it does not require grad
     cdef object stored_grad         # None, a VariableWrapper, or an ndarray that nobody has looked at yet
     cdef HookMap hooks              # None: none
     cdef readonly object name

@@ -6,23 +6,103 @@ threads, and hooks may be registered from any of them.
 
 cimport cython
 
-import numpy as np
-
 from hookgrad._core.grad_node cimport LEAF, new_leaf
-from hookgrad._core.hook_map cimport GRADIENT
-from hookgrad._core.kernels cimport as_array, is_float_type, is_ndarray
+from hookgrad._core.kernels cimport as_array, is_exclusive, is_float_type, is_ndarray, recycle
 
 cnp.import_array()
 
-cdef extern from "Python.h":
-    ctypedef struct PyTypeObject:
-        object (*tp_new)(PyTypeObject *, object, PyObject *)
+# Note [A Python subclass at the price of a compiled class]
+# ---------------------------------------------------------
+# Results are of a Python subclass (`Tensor`), and a Python class pays for what this one does not use: slots that look
+# methods up by name, an allocation for each instance, a deallocator that looks for a dict, slots and finalizers. So its
+# type object is given the compiled base's own slots, a free list, and a deallocator that goes straight to the base's.
+# No other way of making an instance is left open, since an instance without an array would be a crash.
+cdef extern from *:
+    """
+    #define HOOKGRAD_FREE_TENSORS 256
+    static PyTypeObject *hookgrad_tensor = NULL;
+    static destructor hookgrad_base_dealloc = NULL;
+    static newfunc hookgrad_base_new = NULL;
+    static void (*hookgrad_before_dealloc)(PyObject *) = NULL;
+    static PyObject *hookgrad_free_tensors[HOOKGRAD_FREE_TENSORS];
+    static int hookgrad_free_count = 0;
+
+    static PyObject *hookgrad_tensor_alloc(PyTypeObject *type, Py_ssize_t items) {
+        PyObject *o;
+        if (hookgrad_free_count == 0)
+            return PyType_GenericAlloc(type, items);
+        o = hookgrad_free_tensors[--hookgrad_free_count];
+        memset(o, 0, (size_t) type->tp_basicsize);
+        PyObject_Init(o, type);
+        PyObject_GC_Track(o);
+        return o;
+    }
+
+    static void hookgrad_tensor_free(void *o) {
+        if (hookgrad_free_count < HOOKGRAD_FREE_TENSORS && Py_TYPE((PyObject *) o) == hookgrad_tensor)
+            hookgrad_free_tensors[hookgrad_free_count++] = (PyObject *) o;
+        else
+            PyObject_GC_Del(o);
+    }
+
+    static void hookgrad_tensor_dealloc(PyObject *o) {
+        PyTypeObject *type = Py_TYPE(o);
+        hookgrad_before_dealloc(o);
+        hookgrad_base_dealloc(o);
+        Py_DECREF(type);    /* as instances of heap types own a reference to their type */
+    }
+
+    static PyObject *hookgrad_refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+        PyErr_Format(PyExc_TypeError, "%s is not made by calling it; use hookgrad.tensor(data) or asarray(data)",
+                     type->tp_name);
+        return NULL;
+    }
+
+    static void hookgrad_adopt_type(PyObject *cls, PyObject *root, void (*before_dealloc)(PyObject *)) {
+        PyTypeObject *type = (PyTypeObject *) cls, *base = type->tp_base;
+        hookgrad_before_dealloc = before_dealloc;
+        hookgrad_base_new = ((PyTypeObject *) root)->tp_new;
+        ((PyTypeObject *) root)->tp_new = base->tp_new = type->tp_new = hookgrad_refuse_new;
+        if (base->tp_as_number != NULL)
+            *type->tp_as_number = *base->tp_as_number;
+        if (base->tp_as_mapping != NULL)
+            *type->tp_as_mapping = *base->tp_as_mapping;
+        type->tp_richcompare = base->tp_richcompare;
+        type->tp_hash = base->tp_hash;
+        type->tp_iter = base->tp_iter;
+        hookgrad_tensor = type;
+        hookgrad_base_dealloc = ((PyTypeObject *) root)->tp_dealloc;
+        type->tp_alloc = hookgrad_tensor_alloc;
+        type->tp_free = hookgrad_tensor_free;
+        type->tp_dealloc = hookgrad_tensor_dealloc;
+        PyType_Modified(type);
+    }
+
+    static PyObject *hookgrad_new_tensor(PyObject *no_arguments) {
+        return hookgrad_base_new(hookgrad_tensor, no_arguments, NULL);
+    }
+    """
+    void hookgrad_adopt_type(type cls, type root, void (*before_dealloc)(PyObject *) noexcept)
+    VariableWrapper hookgrad_new_tensor(tuple no_arguments)
 
 cdef tuple NO_ARGUMENTS = ()
-cdef PyTypeObject *tensor_type = NULL
 
 
-@cython.freelist(256)
+cdef void unlink(PyObject *tensor) noexcept:
+    """Clear the node's pointer back to a tensor that dies or leaves it. See Note [Ownership] in grad_node.pyx."""
+    # The tensor's reference count may be 0, so nothing here may take a reference to it.
+    cdef PyObject *node = <PyObject *> (<VariableWrapper> tensor).node
+    if node != <PyObject *> None and (<GradNode> node).output == tensor:
+        (<GradNode> node).output = NULL
+
+
+cdef void before_dealloc(PyObject *tensor) noexcept:
+    """What is to do with a tensor whose reference count is 0 before its fields are cleared."""
+    unlink(tensor)
+    recycle(<PyObject *> (<VariableWrapper> tensor).data)
+
+
+@cython.no_gc_clear
 cdef class VariableWrapper:
     """An array with a gradient: the compiled part of `hookgrad.Tensor`.
 
@@ -30,27 +110,18 @@ cdef class VariableWrapper:
     The node that made an interior tensor shares the map, so that hooks live as long as the graph does.
     """
 
-    def __dealloc__(self):
-        # See Note [Ownership] in grad_node.pyx.
-        if self.back != NULL:
-            (<GradNode> self.back).output = NULL
-            (<GradNode> self.back).output_back = NULL
-
     cdef int set_node(self, GradNode node) except -1:
         """Change the tensor's place in the graph; a new node takes over the hooks."""
-        if self.back != NULL:
-            (<GradNode> self.back).output = NULL
-            (<GradNode> self.back).output_back = NULL
-            self.back = NULL
+        unlink(<PyObject *> self)
         self.node = node
         if node is not None:
             node.output = <PyObject *> self
-            node.output_back = &self.back
-            self.back = <PyObject *> node
             node.hooks = self.hooks
         return 0
 
     cdef HookEntry add_hook(self, object hook, HookKind kind):
+        if self.hooks is None and self.node is not None:
+            self.hooks = self.node.hooks    # another tensor at the same place may have made it
         if self.hooks is None:
             self.hooks = HookMap.__new__(HookMap)
             self.hooks.owner_name = self.name
@@ -160,11 +231,13 @@ cdef class VariableWrapper:
                 raise RuntimeError(
                     f"requires_grad: a tensor of dtype {self.dtype} is data and has no gradient; only float32 and "
                     f"float64 can require grad: convert it with .astype('float32')")
-            if self.read_only:
-                raise RuntimeError("requires_grad: a gradient given to a hook is read-only; use grad.detach()")
-            self.set_node(new_leaf())
+            # The node of a leaf that was frozen is the one that graphs built before lead to.
+            self.set_node(new_leaf() if self.frozen is None else self.frozen)
+            self.frozen = None
         else:
-            if not self.node.flags & LEAF:
+            if self.node.flags & LEAF:
+                self.frozen = self.node
+            else:
                 self.hooks = None       # they stay with the version that they were put on
             self.set_node(None)
 
@@ -195,6 +268,9 @@ cdef class VariableWrapper:
         can be set to a tensor of the same shape and dtype, or to None.
         """
         if is_ndarray(self.stored_grad):
+            # Interior gradients share their memory with others until somebody looks.
+            if not is_exclusive(<cnp.ndarray> self.stored_grad):
+                self.stored_grad = cnp.PyArray_NewCopy(<cnp.ndarray> self.stored_grad, cnp.NPY_CORDER)
             self.stored_grad = wrap(<cnp.ndarray> self.stored_grad)
         return self.stored_grad
 
@@ -204,8 +280,8 @@ cdef class VariableWrapper:
             if not is_variable(value):
                 raise TypeError(f"grad: got {type(value).__name__}, expected a Tensor of shape {self.shape} and dtype "
                                 f"{self.dtype}, or None")
-            if value is self:
-                raise RuntimeError("grad: a tensor cannot be its own gradient; use a copy")
+            if leads_to(<VariableWrapper> value, self):
+                raise RuntimeError("grad: a tensor cannot be its own gradient, nor a gradient's; use a copy")
             if value.shape != self.shape:
                 raise ValueError(f"grad: got shape {value.shape}, expected the tensor's own, {self.shape}")
             if value.dtype != self.dtype:
@@ -217,31 +293,50 @@ cdef class VariableWrapper:
         self.stored_grad = None
 
 
+cdef bint leads_to(VariableWrapper start, VariableWrapper end):
+    """Whether `end` is start, its gradient, its gradient's gradient, and so on."""
+    cdef object tensor = start
+    while is_variable(tensor):
+        if tensor is end:
+            return True
+        tensor = (<VariableWrapper> tensor).stored_grad
+    return False
+
+
 cdef VariableWrapper wrap(cnp.ndarray data):
     """A new tensor around an array, outside the graph."""
-    cdef VariableWrapper out = <VariableWrapper> tensor_type.tp_new(tensor_type, NO_ARGUMENTS, NULL)
+    cdef VariableWrapper out = hookgrad_new_tensor(NO_ARGUMENTS)
     out.data = data
     return out
 
 
 cdef VariableWrapper wrap_recorded(cnp.ndarray data, GradNode node):
     """A new tensor that `node` made."""
-    cdef VariableWrapper out = <VariableWrapper> tensor_type.tp_new(tensor_type, NO_ARGUMENTS, NULL)
+    cdef VariableWrapper out = hookgrad_new_tensor(NO_ARGUMENTS)
     out.data = data
     out.node = node
-    out.back = <PyObject *> node
     node.output = <PyObject *> out
-    node.output_back = &out.back
     return out
 
 
-def set_tensor_type(type cls):
-    """Make results of this subclass of `VariableWrapper`; called once by the Python layer."""
-    global TensorType, tensor_type
-    if not issubclass(cls, VariableWrapper):
-        raise TypeError(f"set_tensor_type: {cls.__name__} is not a subclass of VariableWrapper")
+def set_tensor_type(type cls not None):
+    """Make results of this direct, empty subclass; called once by the Python layer.
+
+    See Note [A Python subclass at the price of a compiled class].
+
+    Raises
+    ------
+    TypeError
+        It is no subclass of `VariableWrapper`, has fields of its own, or overrides an operator.
+    """
+    global TensorType
+    if not issubclass(cls, VariableWrapper) or cls.__basicsize__ != VariableWrapper.__basicsize__:
+        raise TypeError(f"set_tensor_type: {cls.__name__} is not a subclass of VariableWrapper with __slots__ = ()")
+    for name in ("__add__", "__eq__", "__hash__", "__getitem__", "__len__", "__iter__", "__bool__", "__del__"):
+        if name in cls.__dict__:
+            raise TypeError(f"set_tensor_type: {cls.__name__} overrides {name}, which belongs in the compiled base")
     TensorType = cls
-    tensor_type = <PyTypeObject *> cls
+    hookgrad_adopt_type(cls, VariableWrapper, before_dealloc)
 
 
 def make_tensor(object array, bint requires_grad=False, object name=None):
@@ -259,9 +354,6 @@ def make_tensor(object array, bint requires_grad=False, object name=None):
     return out
 
 
-def gradient_hook_count(VariableWrapper variable not None):
-    """How many gradient hooks a tensor has."""
-    return 0 if variable.hooks is None else len(variable.hooks.gradient_hooks())
-
-
-set_tensor_type(VariableWrapper)
+def hook_count(VariableWrapper variable not None):
+    """How many hooks a tensor has, of all kinds."""
+    return 0 if variable.hooks is None else len(variable.hooks)

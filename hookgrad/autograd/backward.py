@@ -23,16 +23,21 @@ def _label(tensor, argument, i):
     return f"{argument}[{i}]" + (f" {tensor.name!r}" if tensor.name is not None else "")
 
 
+def _grad_list(outputs, grads):
+    """Gradients as a list. For a single output that is not in a list, the gradient itself, which may be a list too."""
+    if grads is None:
+        return None
+    if isinstance(outputs, VariableWrapper) and not (
+        isinstance(grads, (list, tuple)) and len(grads) == 1 and isinstance(grads[0], (VariableWrapper, np.ndarray))
+    ):
+        return [grads]
+    return [grads] if isinstance(grads, (VariableWrapper, np.ndarray, int, float)) else list(grads)
+
+
 def _output_grads(function, outputs, grads):
     """A gradient for each output: of its shape and dtype; ones where none is given and there is one element."""
     if grads is None:
         grads = [None] * len(outputs)
-    elif isinstance(grads, (VariableWrapper, np.ndarray, int, float)) or len(outputs) == 1 and not (
-        isinstance(grads, (list, tuple)) and len(grads) == 1 and isinstance(grads[0], (VariableWrapper, np.ndarray))
-    ):
-        grads = [grads]
-    else:
-        grads = list(grads)
     if len(grads) != len(outputs):
         raise ValueError(f"{function}: got {len(grads)} gradients for {len(outputs)} outputs; one is needed for each")
     checked = []
@@ -103,6 +108,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     >>> x.grad
     Tensor([5., 5.], dtype=float32)
     """
+    grad_tensors = _grad_list(tensors, grad_tensors)
     tensors = _tensors("backward", "tensors", tensors)
     grads = _output_grads("backward", tensors, grad_tensors)
     if inputs is not None:
@@ -175,6 +181,7 @@ def grad(
     >>> hg.grad(dx, x)
     [Tensor(18., dtype=float32)]
     """
+    grad_outputs = _grad_list(outputs, grad_outputs)
     outputs = _tensors("grad", "outputs", outputs)
     inputs = _inputs("grad", inputs)
     grads = _output_grads("grad", outputs, grad_outputs)
