@@ -24,7 +24,7 @@ def _import_hookgrad():
     if any((core / f"engine{suffix}").exists() for suffix in EXTENSION_SUFFIXES):
         if str(ROOT) not in sys.path:
             sys.path.insert(0, str(ROOT))
-        import hookgrad  # noqa: F401
+        import hookgrad
     else:
         before = sys.path[:]
         sys.path[:] = [entry for entry in before if Path(entry or ".").resolve() != ROOT]

@@ -1,7 +1,8 @@
 """Measuring libraries beside each other: A B C A B C ..., medians, and ratios within a round.
 
-What disturbs the machine for a while then disturbs all columns of a round alike. The garbage collector stays on, as
-it is where people use these libraries, and is emptied before each sample.
+A sample is the median of many short blocks, so that being interrupted now and then does not show; what disturbs the
+machine for longer disturbs all columns of a round alike. The garbage collector stays on, as it is where people use
+these libraries, and is emptied before each sample.
 """
 
 import gc
@@ -16,9 +17,11 @@ from benchmarks.libraries import is_installed, use_threads
 from benchmarks.workloads.base import Goal
 
 SAMPLE_SECONDS = 0.01
+BLOCK_SECONDS = 0.0002
 
 
-def seconds_per_run(run, count):
+def block_seconds(run, count):
+    """Seconds of one of `count` runs in a row."""
     start = time.perf_counter()
     for _ in range(count):
         run()
@@ -32,23 +35,23 @@ class Timer:
         self.column = column
         self.operations = workload.operations
         use_threads(column.threads)
-        self.runs = [workload.prepare(column.library)]
-        if workload.baseline is not None:
-            self.runs.append(workload.baseline.prepare(column.library))
-        self.counts = []
-        for run in self.runs:
+        self.plans = []
+        for measured in filter(None, (workload, workload.baseline)):
+            run = measured.prepare(column.library)
             run()
-            self.counts.append(math.ceil(SAMPLE_SECONDS / min(seconds_per_run(run, 1) for _ in range(3))))
+            seconds = min(block_seconds(run, 1) for _ in range(5))
+            count = math.ceil(BLOCK_SECONDS / seconds)
+            self.plans.append((run, count, max(3, math.ceil(SAMPLE_SECONDS / (count * seconds)))))
 
     def sample(self):
         """Seconds of one operation."""
         use_threads(self.column.threads)
         gc.collect()
-        seconds = []
-        for run, count in zip(self.runs, self.counts, strict=True):
+        medians = []
+        for run, count, blocks in self.plans:
             run()
-            seconds.append(seconds_per_run(run, count))
-        return (seconds[0] - sum(seconds[1:])) / self.operations
+            medians.append(statistics.median(block_seconds(run, count) for _ in range(blocks)))
+        return (medians[0] - sum(medians[1:])) / self.operations
 
 
 @dataclass

@@ -159,19 +159,19 @@ def draw(rows, about, path):
     """A line a workload, a mark a column: its time over hookgrad's, on a logarithmic axis."""
     from matplotlib.figure import Figure
 
-    marks = {
-        "numpy": ("o", "tab:orange"),
-        "autograd": ("D", "tab:green"),
-        "torch": ("s", "tab:red"),
-        "numpy_all": ("o", "none"),
-        "torch_all": ("s", "none"),
+    marks = {  # shape, face, edge
+        "numpy": ("o", "tab:orange", "tab:orange"),
+        "autograd": ("D", "tab:green", "tab:green"),
+        "torch": ("s", "tab:red", "tab:red"),
+        "numpy_all": ("o", "none", "tab:orange"),
+        "torch_all": ("s", "none", "tab:red"),
     }
-    edge = {"numpy_all": "tab:orange", "torch_all": "tab:red"}
     titles = {column.key: column.title for column in libraries.COLUMNS}
     lines = [row for row in rows if row.unit and len(row.samples) > 1]
-    figure = Figure(figsize=(10, 1.6 + 0.36 * len(lines)), layout="constrained")
+    figure = Figure(figsize=(10, 1.8 + 0.34 * len(lines)), layout="constrained")
     axes = figure.add_subplot()
-    for key, (mark, color) in marks.items():
+    axes.axvline(1, color="tab:blue", lw=2, label="hookgrad")
+    for key, (mark, face, edge) in marks.items():
         points = []
         for k, row in enumerate(lines):
             own = "hookgrad_all" if key.endswith("_all") and "hookgrad_all" in row.samples else "hookgrad"
@@ -179,20 +179,17 @@ def draw(rows, about, path):
             if ratio is not None and ratio > 0:
                 points.append((ratio, k))
         if points:
-            axes.scatter(
-                *zip(*points, strict=True), 40, marker=mark, c=color, edgecolors=edge.get(key, color), zorder=3,
-                label=titles[key],
-            )  # fmt: skip
-    axes.axvline(1, color="tab:blue", lw=2, label="hookgrad")
+            x, y = zip(*points, strict=True)
+            axes.scatter(x, y, 40, marker=mark, facecolors=face, edgecolors=edge, zorder=3, label=titles[key])
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yticks(range(len(lines)), [row.title.replace("`", "") for row in lines])
     axes.invert_yaxis()
-    axes.grid(axis="x", which="both", alpha=0.25)
-    axes.grid(axis="y", alpha=0.25)
-    axes.set_xlabel("times hookgrad's (right of the line: slower or larger than hookgrad)")
+    axes.grid(alpha=0.3)
+    axes.set_xlabel("times hookgrad's: right of the line, more time or memory than hookgrad")
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    axes.set_title(f"{about['processor']}, {about['cores']} cores; {versions}", fontsize=8)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.04), ncols=6, fontsize=8, frameon=False)
+    figure.suptitle(f"{about['processor']}, {about['cores']} cores; {versions}", fontsize=9)
+    figure.legend(loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     figure.savefig(path, dpi=130)
 
 

@@ -1,6 +1,8 @@
 """Graphs of many small operations."""
 
-from benchmarks.workloads import CHAINS as WORKLOADS
+from benchmarks.workloads import CHAINS
+
+WORKLOADS = CHAINS
 
 
 def test_chains(measure, workload, column):

@@ -1,6 +1,8 @@
 """Single operations and expressions."""
 
-from benchmarks.workloads import ELEMENTWISE as WORKLOADS
+from benchmarks.workloads import ELEMENTWISE
+
+WORKLOADS = ELEMENTWISE
 
 
 def test_elementwise(measure, workload, column):

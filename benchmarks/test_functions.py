@@ -1,6 +1,8 @@
 """Functions of a few numbers."""
 
-from benchmarks.workloads import FUNCTIONS as WORKLOADS
+from benchmarks.workloads import FUNCTIONS
+
+WORKLOADS = FUNCTIONS
 
 
 def test_functions(measure, workload, column):

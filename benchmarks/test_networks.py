@@ -1,6 +1,8 @@
 """Networks: forward and backward of a batch."""
 
-from benchmarks.workloads import NETWORKS as WORKLOADS
+from benchmarks.workloads import NETWORKS
+
+WORKLOADS = NETWORKS
 
 
 def test_networks(measure, workload, column):

@@ -71,7 +71,9 @@ class Chain(Workload):
                 y = y * self.w
             return y
 
-        def run(trace=make_vjp(chain)):
+        trace = make_vjp(chain)
+
+        def run():
             vjp, y = trace(self.x)
             return y, (vjp(self.g),)
 
@@ -179,7 +181,9 @@ class ChainBoth(Chain):
                 y = y * w
             return y
 
-        def run(trace=make_vjp(chain, argnum=(0, 1))):
+        trace = make_vjp(chain, argnum=(0, 1))
+
+        def run():
             vjp, y = trace(self.x, self.w)
             return y, vjp(self.g)
 
@@ -247,7 +251,9 @@ class FanOut(Workload):
                 total = total + x * c
             return total
 
-        def run(trace=make_vjp(fan)):
+        trace = make_vjp(fan)
+
+        def run():
             vjp, total = trace(self.x)
             return total, (vjp(self.g),)
 
@@ -315,7 +321,9 @@ class Accumulation(Workload):
             r = anp.dot(x, w) - t
             return anp.sum(r * r)
 
-        def run(step=value_and_grad(squares)):
+        step = value_and_grad(squares)
+
+        def run():
             grad = np.zeros_like(self.w)
             for x, t in zip(self.inputs, self.targets, strict=True):
                 loss, g = step(self.w, x, t)

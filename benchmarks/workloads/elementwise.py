@@ -22,7 +22,9 @@ class RecordedAdd(Workload):
     y = normal(8, seed=1)
 
     def numpy(self):
-        def run(x=self.x, y=self.y):
+        x, y = self.x, self.y
+
+        def run():
             for _ in repeat(None, 100):
                 z = x + y
             return z, ()
@@ -30,7 +32,9 @@ class RecordedAdd(Workload):
         return run
 
     def hookgrad(self):
-        def run(x=hg.tensor(self.x, requires_grad=True), y=hg.tensor(self.y, requires_grad=self.both)):
+        x, y = hg.tensor(self.x, requires_grad=True), hg.tensor(self.y, requires_grad=self.both)
+
+        def run():
             for _ in repeat(None, 100):
                 z = x + y
             return z, ()
@@ -40,7 +44,9 @@ class RecordedAdd(Workload):
     def torch(self):
         import torch
 
-        def run(x=torch.tensor(self.x, requires_grad=True), y=torch.tensor(self.y, requires_grad=self.both)):
+        x, y = torch.tensor(self.x, requires_grad=True), torch.tensor(self.y, requires_grad=self.both)
+
+        def run():
             for _ in repeat(None, 100):
                 z = x + y
             return z, ()

@@ -63,7 +63,9 @@ class RosenbrockGradient(Workload):
             valley = x[1:] - x[:-1] ** 2
             return anp.sum(100.0 * valley**2 + (1.0 - x[:-1]) ** 2)
 
-        def run(step=value_and_grad(function)):
+        step = value_and_grad(function)
+
+        def run():
             loss, grad = step(self.x)
             return loss, (grad,)
 
