@@ -52,14 +52,14 @@ class BuildInParallel(build_ext):
 
 extensions = [
     Extension(
-        f"hookgrad._core.{path.stem}",
+        ".".join(path.with_suffix("").parts),
         [path.as_posix()],
         include_dirs=[numpy.get_include()],
         define_macros=MACROS,
         extra_compile_args=COMPILE,
         extra_link_args=LINK,
     )
-    for path in sorted(CORE.glob("*.pyx"))
+    for path in sorted(CORE.rglob("*.pyx"))
 ]
 
 setup(

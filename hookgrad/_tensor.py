@@ -5,14 +5,10 @@ import warnings
 import numpy as np
 
 from hookgrad import protocols
-from hookgrad._core import functions
-from hookgrad._core.hooks import register
+from hookgrad._core import functions, hooks
 from hookgrad._core.operators import TensorBase
 from hookgrad._core.variable import hook_count, make_tensor, set_tensor_type
 from hookgrad.autograd.backward import backward
-from hookgrad.hooks.remove_helper import HookRemoveHelper
-
-GRADIENT, INPLACE, POST_ACCUMULATE, FINAL = range(4)
 
 
 class Tensor(TensorBase):
@@ -35,131 +31,10 @@ class Tensor(TensorBase):
 
     # Hooks ------------------------------------------------------------------------------------------------------------
 
-    def register_hook(self, hook):
-        """Have a function see, and if it likes replace, this tensor's gradient in every backward.
-
-        It gets the sum of all contributions of one backward, once a backward. Hooks run in the order of registration,
-        each on the result of the one before. A leaf's result is added to its ``.grad``; an interior tensor's flows
-        upstream and does not change the tensor's own ``.grad``.
-
-        Parameters
-        ----------
-        hook : callable or VariableWrapperHook
-            ``hook(grad)`` gets a read-only tensor of this tensor's shape and dtype, and returns another (or an
-            ndarray), or None to leave it.
-
-        Returns
-        -------
-        HookRemoveHelper
-
-        Raises
-        ------
-        RuntimeError
-            The tensor does not require grad.
-        TypeError
-            The hook is not callable.
-
-        Examples
-        --------
-        >>> import hookgrad as hg
-        >>> x = hg.tensor([1., 2.], requires_grad=True)
-        >>> handle = x.register_hook(lambda grad: grad * 2)
-        >>> (x * 3).sum().backward()
-        >>> x.grad
-        Tensor([6., 6.], dtype=float32)
-        >>> handle.remove()
-        True
-        """
-        return HookRemoveHelper(*register(self, hook, GRADIENT))
-
-    def register_inplace_hook(self, hook):
-        """Have a function change this leaf's accumulated gradient in place, as soon as a backward has added to it.
-
-        Parameters
-        ----------
-        hook : callable or InplaceVariableWrapperHook
-            ``hook(grad)`` gets ``self.grad``, whose memory is its own, and changes it (``grad *= 0.5``).
-
-        Returns
-        -------
-        HookRemoveHelper
-
-        Raises
-        ------
-        ValueError
-            The tensor is not a leaf.
-        RuntimeError
-            It does not require grad.
-        TypeError
-            The hook is not callable.
-
-        Examples
-        --------
-        >>> import hookgrad as hg
-        >>> x = hg.tensor([1., 2.], requires_grad=True)
-        >>> def halve(grad):
-        ...     grad *= 0.5
-        >>> handle = x.register_inplace_hook(halve)
-        >>> (x * 3).sum().backward()
-        >>> x.grad
-        Tensor([1.5, 1.5], dtype=float32)
-        """
-        return HookRemoveHelper(*register(self, hook, INPLACE))
-
-    def register_post_accumulate_grad_hook(self, hook):
-        """Call a function with this leaf as soon as a backward has added to its ``.grad``: the place for an update.
-
-        Parameters
-        ----------
-        hook : callable
-            ``hook(tensor)``; recording is off, so the tensor may be changed in place.
-
-        Returns
-        -------
-        HookRemoveHelper
-
-        Raises
-        ------
-        ValueError
-            The tensor is not a leaf.
-        RuntimeError
-            It does not require grad.
-        TypeError
-            The hook is not callable.
-
-        Examples
-        --------
-        >>> import hookgrad as hg
-        >>> w = hg.tensor([1., 2.], requires_grad=True)
-        >>> def descend(w):
-        ...     w -= 0.1 * w.grad
-        ...     w.clear_grad()
-        >>> handle = w.register_post_accumulate_grad_hook(descend)
-        >>> (w * w).sum().backward()
-        >>> w
-        Tensor([0.8, 1.6], dtype=float32, requires_grad=True)
-        """
-        return HookRemoveHelper(*register(self, hook, POST_ACCUMULATE))
-
-    def _register_backward_hook(self, hook):
-        """Call a function without arguments when a whole backward that reached this leaf is over.
-
-        Parameters
-        ----------
-        hook : callable
-
-        Returns
-        -------
-        HookRemoveHelper
-
-        Raises
-        ------
-        ValueError
-            The tensor is not a leaf, or does not require grad.
-        TypeError
-            The hook is not callable.
-        """
-        return HookRemoveHelper(*register(self, hook, FINAL))
+    register_hook = hooks.register_hook
+    register_inplace_hook = hooks.register_inplace_hook
+    register_post_accumulate_grad_hook = hooks.register_post_accumulate_grad_hook
+    _register_backward_hook = hooks._register_backward_hook
 
     # Gradients --------------------------------------------------------------------------------------------------------
 

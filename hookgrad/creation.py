@@ -179,7 +179,9 @@ def arange(start, stop=None, step=1, dtype=None, requires_grad=False, *, name=No
     start, stop = (0, start) if stop is None else (start, stop)
     if dtype is None and any(type(value) is float for value in (start, stop, step)):
         dtype = np.float32
-    array = np.arange(start, stop, step) if dtype is None else np.arange(start, stop, step).astype(_dtype("arange", dtype))
+    array = np.arange(start, stop, step)
+    if dtype is not None:
+        array = array.astype(_dtype("arange", dtype))
     return _filled(array, requires_grad, name)
 
 

@@ -13,7 +13,7 @@ cdef class GradientAccumulator:
     cdef object sum_completed(self, RunState *state)
     cdef object call_gradient_hooks(self, GradNode node, object g)
     cdef int accumulate(self, VariableWrapper leaf, object g) except -1
-    cdef int call_reduce_hooks(self, GradNode node, VariableWrapper leaf, tuple entries) except -1
+    cdef int call_reduce_hooks(self, GradNode node, VariableWrapper leaf, tuple hooks) except -1
     cdef int stage(self, VariableWrapper leaf, object g) except -1
     cdef int commit(self) except -1
 

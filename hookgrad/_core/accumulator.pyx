@@ -17,7 +17,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
-from hookgrad._core cimport elementwise
+from hookgrad._core.ops cimport elementwise
 from hookgrad._core.hooks cimport run_gradient_hooks, run_reduce_hooks
 from hookgrad._core.inner_loops cimport ADD
 from hookgrad._core.kernels cimport add_to, binary, binary_into, is_exclusive, is_ndarray
@@ -88,9 +88,9 @@ cdef class GradientAccumulator:
         cdef object old = leaf.stored_grad
         return place(leaf, g, old, new_grad(leaf, g))
 
-    cdef int call_reduce_hooks(self, GradNode node, VariableWrapper leaf, tuple entries) except -1:
+    cdef int call_reduce_hooks(self, GradNode node, VariableWrapper leaf, tuple hooks) except -1:
         """Run the hooks on the accumulated gradient of a leaf."""
-        return run_reduce_hooks(node, leaf, entries)
+        return run_reduce_hooks(node, leaf, hooks)
 
     cdef int stage(self, VariableWrapper leaf, object g) except -1:
         """Keep a leaf's sum for `commit`."""

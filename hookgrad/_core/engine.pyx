@@ -33,11 +33,11 @@ hooks drop; pointers to nodes and states are borrowed. A tensor is held while it
 cimport cython
 cimport numpy as cnp
 
-from cpython.ref cimport Py_CLEAR, Py_XDECREF
+from cpython.ref cimport Py_CLEAR, Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdlib cimport free, qsort, realloc
 
 from hookgrad._core.accumulator cimport EagerGradientAccumulator, SortedGradientAccumulator, own_copy
-from hookgrad._core.elementwise cimport copy
+from hookgrad._core.ops.elementwise cimport copy
 from hookgrad._core.grad_mode cimport set_recording
 from hookgrad._core.grad_node cimport FREED, LEAF
 from hookgrad._core.hook_map cimport FINAL, INPLACE, POST_ACCUMULATE
@@ -293,7 +293,6 @@ cdef class Engine:
     # 2. Seeds ---------------------------------------------------------------------------------------------------------
 
     cdef int seed(self, list grads) except -1:
-        cdef GradNode node
         cdef RunState *state
         cdef Py_ssize_t k
         for k in range(len(self.roots)):
@@ -323,7 +322,7 @@ cdef class Engine:
     cdef int process(self, GradNode node, RunState *state) except -1:
         cdef GradNode next_node
         cdef RunState *next_state
-        cdef object g, gi, kept
+        cdef object g, gi
         cdef int i, last = -1
         # 3.1
         g = self.accumulator.sum_completed(state)
@@ -350,9 +349,15 @@ cdef class Engine:
                 continue
             next_state = &next_node.state if next_node.state.run == self.run_id else self.state_of(next_node)
             if g is not None:
-                # A VJP may overwrite a `g` of which ours is the only reference: only the last one may.
-                kept = g if i < last else None
-                gi = node.op.vjp(node, g, i)
+                if i == last:
+                    gi = node.op.vjp(node, g, i)
+                else:
+                    # A VJP may overwrite a `g` with a single reference, and this is not the last that reads it.
+                    Py_INCREF(g)
+                    try:
+                        gi = node.op.vjp(node, g, i)
+                    finally:
+                        Py_DECREF(g)
                 if gi is not None:
                     self.accumulator.sum_gradient(next_state, gi, node.sequence)
                 gi = None

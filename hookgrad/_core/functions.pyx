@@ -10,12 +10,12 @@ cimport numpy as cnp
 import numpy as np
 from numpy.exceptions import AxisError
 
-from hookgrad._core cimport elementwise as ew
-from hookgrad._core cimport indexing, losses, reduction, shape as shapes
+from hookgrad._core.ops cimport elementwise as ew
+from hookgrad._core.ops cimport losses, reduction, shape as shapes
 from hookgrad._core.kernels cimport as_array, is_float_type, is_ndarray, quietly
 from hookgrad._core.operators cimport compare, matmul_checked
 from hookgrad._core.record cimport array_of, operand, to_variable
-from hookgrad._core.reduction cimport axes_t
+from hookgrad._core.ops.reduction cimport axes_t
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap
 
 cnp.import_array()

@@ -36,7 +36,7 @@ cdef class Op:
 
 
 @cython.final
-@cython.freelist(256)
+@cython.freelist(1024)
 @cython.trashcan(True)
 cdef class GradNode:
     """One recorded operation, and the place where the gradient of its output is summed."""

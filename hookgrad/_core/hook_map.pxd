@@ -1,5 +1,6 @@
 """The ordered map of a tensor's hooks."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 
@@ -10,23 +11,34 @@ cdef enum HookKind:
     FINAL = 3               # when the whole backward is over
 
 
-cdef class HookEntry:
+cdef class Hook:
     cdef readonly int64_t id
-    cdef readonly HookKind kind
-    cdef readonly object hook
+    cdef readonly int kind
     cdef readonly bint removed
     cdef object code            # of the frame that registered it
-    cdef int line
+    cdef int instruction        # where in the code
+    cdef PyObject *owner        # the HookMap that it is in, borrowed
+    cdef PyObject *helper       # its HookRemoveHelper, borrowed
+
+    cdef object target(self)
 
 
 cdef class HookMap:
-    cdef dict entries           # id -> HookEntry, in the order of registration
-    cdef tuple cached           # the entries of the GRADIENT kind, None when out of date
+    cdef Hook only              # the hook, if there is exactly one
+    cdef dict hooks             # id -> hook in the order of registration, if there were ever more
+    cdef tuple cached           # the gradient hooks, None when out of date
     cdef object owner_name      # the tensor's name when the first hook was registered
     cdef readonly bint has_reduce_hooks
     cdef readonly bint has_final_hooks
-    cdef object __weakref__
 
-    cdef HookEntry add(self, object hook, HookKind kind)
+    cdef HookRemoveHelper add(self, Hook hook, HookKind kind)
+    cdef bint remove(self, Hook hook) except -1
+    cdef list all(self)
     cdef tuple of_kind(self, int first, int last)
     cdef tuple gradient_hooks(self)
+
+
+cdef class HookRemoveHelper:
+    cdef readonly int64_t id
+    cdef PyObject *hook         # borrowed; NULL when the hook is removed or gone
+    cdef object __weakref__

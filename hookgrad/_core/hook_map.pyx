@@ -3,87 +3,164 @@
 Note [Hooks that change the map while it is iterated]
 -----------------------------------------------------
 A loop over hooks goes over an immutable tuple, made once and kept until the map changes. A hook added meanwhile is in
-the next tuple only, so it waits for the next backward; a removed one is marked on its entry, which the loop looks at
-before each call, so it does not run any more. Nothing is locked and nothing is copied on the way.
+the next tuple only, so it waits for the next backward; a removed one is marked, and the loop looks at the mark before
+each call, so it does not run any more. Nothing is locked and nothing is copied on the way.
+
+Note [Three that know each other]
+---------------------------------
+A map owns its hooks; a helper owns nothing, so that it keeps neither tensor nor hook alive. What points the other way
+(hook to map, hook and helper to each other) are plain pointers, which the map clears when a hook leaves it or it dies,
+and the helper when it dies. The map is ``no_gc_clear``, so that its hooks are still there for that; a cycle through it
+is broken at the hooks.
 """
 
-from cpython.object cimport PyObject
+import os
+
+cimport cython
 
 cdef extern from "Python.h":
-    PyObject *PyEval_GetFrame()         # borrowed
+    ctypedef struct PyFrameObject
+    PyFrameObject *PyEval_GetFrame()            # borrowed
+    object PyFrame_GetCode(PyFrameObject *)
+    int PyFrame_GetLasti(PyFrameObject *)
 
 # Ids accumulate over the life of the process, so that one is never used twice, not even on another tensor.
 cdef int64_t next_id = 0
 
+cdef str package = os.path.dirname(os.path.dirname(__file__)) + os.sep
+cdef object user_code = None        # the code that registered last, known to lie outside the package
 
-cdef class HookEntry:
-    """One registration: the hook, its kind, and where it was registered."""
+
+cdef class Hook:
+    """A registered hook: what it is called with is up to its kind; when it was registered, and where, is here."""
+
+    cdef object target(self):
+        """What a user would call the hook: the function or object that was registered."""
+        return self
 
     @property
     def where(self):
         """The ``file:line`` that registered the hook."""
         if self.code is None:
             return "<unknown>"
-        return f"{self.code.co_filename}:{self.line}"
+        line = self.code.co_firstlineno
+        for start, stop, number in self.code.co_lines():
+            if start <= self.instruction < stop and number is not None:
+                line = number
+        return f"{self.code.co_filename}:{line}"
 
     @property
     def label(self):
-        """The hook's qualified name, or its repr where it has none."""
-        target = getattr(self.hook, "function", self.hook)
+        """The registered function's qualified name, or its repr where it has none."""
+        target = self.target()
         return getattr(target, "__qualname__", None) or repr(target)
 
 
+cdef int note_place(Hook hook) except -1:
+    """Remember the innermost Python frame outside hookgrad. Its line is worked out when somebody asks."""
+    global user_code
+    cdef PyFrameObject *innermost = PyEval_GetFrame()
+    cdef object code, frame
+    if innermost == NULL:
+        return 0
+    code = PyFrame_GetCode(innermost)
+    hook.instruction = PyFrame_GetLasti(innermost)
+    if code is not user_code:
+        if (<str> code.co_filename).startswith(package):
+            frame = <object> <PyObject *> innermost
+            while frame is not None and (<str> frame.f_code.co_filename).startswith(package):
+                frame = frame.f_back
+            if frame is None:
+                return 0
+            code = frame.f_code
+            hook.instruction = frame.f_lasti
+        else:
+            user_code = code
+    hook.code = code
+    return 0
+
+
+cdef void part(Hook hook) noexcept:
+    """Clear the pointers of a hook that its map lets go. See Note [Three that know each other]."""
+    hook.owner = NULL
+    if hook.helper != NULL:
+        (<HookRemoveHelper> hook.helper).hook = NULL
+        hook.helper = NULL
+
+
+@cython.final
+@cython.freelist(64)
+@cython.no_gc_clear
 cdef class HookMap:
     """An ordered map from id to hook; adding and removing take constant time."""
 
-    def __cinit__(self):
-        self.entries = {}
+    def __dealloc__(self):
+        cdef Hook hook
+        if self.only is not None:
+            part(self.only)
+        if self.hooks is not None:
+            for hook in self.hooks.values():
+                part(hook)
 
     def __len__(self):
-        return len(self.entries)
+        return len(self.all())
 
-    cdef HookEntry add(self, object hook, HookKind kind):
-        """Append a hook; the place of registration is the innermost frame outside hookgrad."""
+    cdef HookRemoveHelper add(self, Hook hook, HookKind kind):
+        """Append a hook, and give the handle that removes it."""
         global next_id
-        cdef HookEntry entry = HookEntry.__new__(HookEntry)
-        cdef PyObject *innermost = PyEval_GetFrame()
-        cdef object frame = <object> innermost if innermost != NULL else None
-        while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hookgrad":
-            frame = frame.f_back
-        if frame is not None:
-            entry.code = frame.f_code
-            entry.line = frame.f_lineno
-        entry.hook = hook
-        entry.kind = kind
-        entry.id = next_id
-        self.entries[entry.id] = entry
+        cdef HookRemoveHelper helper = HookRemoveHelper.__new__(HookRemoveHelper)
+        hook.kind = kind
+        hook.id = next_id
         next_id += 1
-        self.cached = None
-        if kind == FINAL:
+        note_place(hook)
+        if self.hooks is None and self.only is None:
+            self.only = hook
+        else:
+            if self.hooks is None:
+                self.hooks = {self.only.id: self.only}
+                self.only = None
+            self.hooks[hook.id] = hook
+        hook.owner = <PyObject *> self
+        hook.helper = <PyObject *> helper
+        helper.hook = <PyObject *> hook
+        helper.id = hook.id
+        if kind == GRADIENT:
+            self.cached = None
+        elif kind == FINAL:
             self.has_final_hooks = True
-        elif kind != GRADIENT:
+        else:
             self.has_reduce_hooks = True
-        return entry
+        return helper
 
-    def remove(self, int64_t id):
-        """Remove the hook with this id; whether it was there."""
-        cdef HookEntry entry = self.entries.pop(id, None)
-        if entry is None:
-            return False
-        entry.removed = True
-        self.cached = None
-        if entry.kind != GRADIENT:
+    cdef bint remove(self, Hook hook) except -1:
+        """Remove a hook that is in this map."""
+        if self.hooks is None:
+            self.only = None
+        else:
+            del self.hooks[hook.id]
+        hook.removed = True
+        part(hook)
+        if hook.kind == GRADIENT:
+            self.cached = None
+        elif hook.kind == FINAL:
             self.has_final_hooks = len(self.of_kind(FINAL, FINAL)) > 0
+        else:
             self.has_reduce_hooks = len(self.of_kind(INPLACE, POST_ACCUMULATE)) > 0
         return True
 
+    cdef list all(self):
+        """All hooks, in the order of registration."""
+        if self.hooks is not None:
+            return list(self.hooks.values())
+        return [] if self.only is None else [self.only]
+
     cdef tuple of_kind(self, int first, int last):
-        """The entries whose kind lies between first and last, in the order of registration."""
-        cdef HookEntry entry
+        """The hooks whose kind lies between first and last, in the order of registration."""
+        cdef Hook hook
         cdef list found = []
-        for entry in self.entries.values():
-            if first <= entry.kind <= last:
-                found.append(entry)
+        for hook in self.all():
+            if first <= hook.kind <= last:
+                found.append(hook)
         return tuple(found)
 
     cdef tuple gradient_hooks(self):
@@ -91,3 +168,44 @@ cdef class HookMap:
         if self.cached is None:
             self.cached = self.of_kind(GRADIENT, GRADIENT)
         return self.cached
+
+
+@cython.final
+@cython.freelist(64)
+cdef class HookRemoveHelper:
+    """What registering a hook returns: removes it again.
+
+    It does not keep the tensor alive, nor the hook. As a context manager it removes the hook at the end.
+
+    Examples
+    --------
+    >>> import hookgrad as hg
+    >>> x = hg.tensor([1.], requires_grad=True)
+    >>> with x.register_hook(lambda grad: grad * 2):
+    ...     (x * 3).backward()
+    >>> x.grad
+    Tensor([6.], dtype=float32)
+    """
+
+
+    def __init__(self):
+        raise TypeError("HookRemoveHelper is what register_hook returns; it is not made by calling it")
+
+    def __dealloc__(self):
+        if self.hook != NULL:
+            (<Hook> self.hook).helper = NULL
+
+    def remove(self):
+        """Remove the hook: True the first time, False after, or when tensor and graph are gone."""
+        if self.hook == NULL:
+            return False
+        return (<HookMap> (<Hook> self.hook).owner).remove(<Hook> self.hook)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+    def __repr__(self):
+        return f"HookRemoveHelper(id={self.id})"

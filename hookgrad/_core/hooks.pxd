@@ -1,13 +1,14 @@
 """The hook classes. Subclass the abstract ones in Cython to run hooks without Python in the call."""
 
 from hookgrad._core.grad_node cimport GradNode
+from hookgrad._core.hook_map cimport Hook
 from hookgrad._core.variable cimport VariableWrapper
 
 # Changes `size` contiguous values of `itemsize` bytes (4: float32, 8: float64) in place; 0 for success.
 ctypedef int (*inplace_function)(void *values, Py_ssize_t size, Py_ssize_t itemsize, void *user_data) noexcept nogil
 
 
-cdef class VariableWrapperHook:
+cdef class VariableWrapperHook(Hook):
     cdef VariableWrapper call(self, VariableWrapper grad)
 
 
@@ -15,7 +16,7 @@ cdef class PyVariableWrapperHook(VariableWrapperHook):
     cdef readonly object function
 
 
-cdef class InplaceVariableWrapperHook:
+cdef class InplaceVariableWrapperHook(Hook):
     cdef int call(self, VariableWrapper grad) except -1
 
 
@@ -30,6 +31,6 @@ cdef class LambdaInplaceVariableWrapperHook(InplaceVariableWrapperHook):
 
 
 cdef object run_gradient_hooks(GradNode node, object g)
-cdef int run_reduce_hooks(GradNode node, VariableWrapper leaf, tuple entries) except -1
-cdef int run_final_hooks(tuple entries, str tensor) except -1
+cdef int run_reduce_hooks(GradNode node, VariableWrapper leaf, tuple hooks) except -1
+cdef int run_final_hooks(tuple hooks, str tensor) except -1
 cdef str describe(GradNode node, VariableWrapper variable, object shape)

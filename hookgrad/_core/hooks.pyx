@@ -1,8 +1,8 @@
 """The hook classes, and the loops that call them.
 
-Two abstract classes and no common one, as in the design that this follows: a `VariableWrapperHook` maps a gradient to
-a gradient and never changes its input; an `InplaceVariableWrapperHook` changes a leaf's accumulated gradient. Both are
-managed by the `VariableWrapper` they are registered on.
+Two abstract classes, as in the design that this follows: a `VariableWrapperHook` maps a gradient to a gradient and never
+changes its input; an `InplaceVariableWrapperHook` changes a leaf's accumulated gradient. They share only the record of
+their registration (`Hook`), and are managed by the `VariableWrapper` they are registered on.
 
 Note [What a hook may do]
 -------------------------
@@ -18,7 +18,7 @@ cimport numpy as cnp
 
 from hookgrad._core.grad_mode cimport is_recording, set_recording
 from hookgrad._core.grad_node cimport LEAF
-from hookgrad._core.hook_map cimport FINAL, GRADIENT, INPLACE, POST_ACCUMULATE, HookEntry, HookKind
+from hookgrad._core.hook_map cimport FINAL, GRADIENT, INPLACE, POST_ACCUMULATE
 from hookgrad._core.kernels cimport as_array, is_ndarray, same_shape
 from hookgrad._core.variable cimport is_variable, wrap
 from hookgrad._core.versions cimport mark_changed
@@ -29,7 +29,7 @@ cnp.import_array()
 # The classes ----------------------------------------------------------------------------------------------------------
 
 
-cdef class VariableWrapperHook:
+cdef class VariableWrapperHook(Hook):
     """Takes a gradient, returns a gradient of the same shape and dtype, or None to leave it. Never changes its input.
 
     Abstract: subclass it in Cython and override ``cdef VariableWrapper call(self, VariableWrapper grad)``.
@@ -42,6 +42,9 @@ cdef class VariableWrapperHook:
 
 cdef class PyVariableWrapperHook(VariableWrapperHook):
     """Calls a Python function with the gradient."""
+
+    cdef object target(self):
+        return self.function
 
     def __init__(self, function):
         if not callable(function):
@@ -58,7 +61,7 @@ cdef class PyVariableWrapperHook(VariableWrapperHook):
             f"hook {name_of(self.function)} returned {type(result).__name__}, expected a Tensor, an ndarray or None")
 
 
-cdef class InplaceVariableWrapperHook:
+cdef class InplaceVariableWrapperHook(Hook):
     """Takes a leaf's accumulated gradient and changes it in place.
 
     Abstract: subclass it in Cython and override ``cdef int call(self, VariableWrapper grad) except -1``.
@@ -71,6 +74,9 @@ cdef class InplaceVariableWrapperHook:
 
 cdef class PyInplaceVariableWrapperHook(InplaceVariableWrapperHook):
     """Calls a Python function with the accumulated gradient; what it returns must be None or its argument."""
+
+    cdef object target(self):
+        return self.function
 
     def __init__(self, function):
         if not callable(function):
@@ -139,10 +145,11 @@ cdef str describe(GradNode node, VariableWrapper variable, object shape):
     return f"tensor {repr(name) + ' ' if name is not None else ''}of shape {shape}, {made}"
 
 
-cdef int add_hook_note(object error, HookEntry entry, Py_ssize_t position, Py_ssize_t count, str tensor) except -1:
+cdef int add_hook_note(object error, tuple hooks, Py_ssize_t position, str tensor) except -1:
     """Say on an exception which hook it came from. It propagates as it is."""
+    cdef Hook hook = <Hook> hooks[position]
     try:
-        error.add_note(f"raised in hook {position + 1} of {count}, {entry.label}, registered at {entry.where}, "
+        error.add_note(f"raised in hook {position + 1} of {len(hooks)}, {hook.label}, registered at {hook.where}, "
                        f"on the {tensor}")
     except Exception:
         pass        # an exception type that takes no notes; the error itself matters more
@@ -164,7 +171,7 @@ cdef VariableWrapper shown(object g):
     return out
 
 
-cdef int check_result(HookEntry entry, VariableWrapper result, VariableWrapper grad) except -1:
+cdef int check_result(Hook hook, VariableWrapper result, VariableWrapper grad) except -1:
     """Whether a hook's result can stand for the gradient.
 
     Raises
@@ -175,9 +182,9 @@ cdef int check_result(HookEntry entry, VariableWrapper result, VariableWrapper g
         Another dtype.
     """
     if not same_shape(result.data, grad.data):
-        raise ValueError(f"hook {entry.label} returned shape {result.shape}, expected the gradient's, {grad.shape}")
+        raise ValueError(f"hook {hook.label} returned shape {result.shape}, expected the gradient's, {grad.shape}")
     if cnp.PyArray_TYPE(result.data) != cnp.PyArray_TYPE(grad.data):
-        raise TypeError(f"hook {entry.label} returned dtype {result.dtype}, expected the gradient's, {grad.dtype}: "
+        raise TypeError(f"hook {hook.label} returned dtype {result.dtype}, expected the gradient's, {grad.dtype}: "
                         f"convert it with .astype('{grad.dtype}')")
     return 0
 
@@ -187,31 +194,36 @@ cdef object run_gradient_hooks(GradNode node, object g):
 
     Each runs on the result of the one before, in the order of registration.
     """
-    cdef tuple entries = node.hooks.gradient_hooks()
-    cdef Py_ssize_t k, count = len(entries)
-    cdef HookEntry entry = None
+    cdef Hook hook = node.hooks.only        # nearly always there is one, and then no tuple is needed
+    cdef tuple hooks = None
+    cdef Py_ssize_t k = 0, count = 1
     cdef VariableWrapper grad, result
     cdef bint plain = is_ndarray(g), recording
-    if count == 0:
+    if hook is None:
+        hooks = node.hooks.gradient_hooks()
+        count = len(hooks)
+        if count == 0:
+            return g
+    elif hook.kind != GRADIENT:
         return g
     recording = is_recording()
     grad = shown(g)
-    k = 0
     try:
         while k < count:
-            entry = <HookEntry> entries[k]
-            if not entry.removed:
-                result = (<VariableWrapperHook> entry.hook).call(grad)
+            if hooks is not None:
+                hook = <Hook> hooks[k]
+            if not hook.removed:
+                result = (<VariableWrapperHook> hook).call(grad)
                 set_recording(recording)
                 if result is not None and result is not grad:
-                    check_result(entry, result, grad)
+                    check_result(hook, result, grad)
                     g = result.data if plain else result
                     grad = shown(g)
                 elif plain and grad.node is not None:
                     grad = shown(g)     # the hook made its own leaf of it
             k += 1
     except BaseException as error:
-        add_hook_note(error, entry, k, count, describe(
+        add_hook_note(error, (hook,) if hooks is None else hooks, k, describe(
             node, <VariableWrapper> node.output if node.output != NULL else None, grad.shape))
         raise
     return g
@@ -220,33 +232,31 @@ cdef object run_gradient_hooks(GradNode node, object g):
 # Hooks on a leaf's accumulated gradient -------------------------------------------------------------------------------
 
 
-cdef int run_reduce_hooks(GradNode node, VariableWrapper leaf, tuple entries) except -1:
+cdef int run_reduce_hooks(GradNode node, VariableWrapper leaf, tuple hooks) except -1:
     """Run a leaf's in-place and post-accumulate hooks, in the order of registration.
 
     In-place hooks get the tensor that is ``leaf.grad``; its buffer is contiguous and the leaf's own.
     """
-    cdef Py_ssize_t k = 0, count = len(entries)
-    cdef HookEntry entry = None
+    cdef Py_ssize_t k = 0, count = len(hooks)
     cdef bint recording = is_recording()
     cdef VariableWrapper grad
     try:
         while k < count:
-            entry = <HookEntry> entries[k]
-            if not entry.removed:
-                if entry.kind == INPLACE:
+            if not (<Hook> hooks[k]).removed:
+                if (<Hook> hooks[k]).kind == INPLACE:
                     if leaf.stored_grad is not None:    # an earlier hook may have cleared it
                         grad = leaf.grad
                         if grad.node is not None or grad.read_only or not is_private(grad.data):
                             grad = wrap(<cnp.ndarray> cnp.PyArray_NewCopy(grad.data, cnp.NPY_CORDER))
                             leaf.stored_grad = grad
                         mark_changed(grad.data)
-                        (<InplaceVariableWrapperHook> entry.hook).call(grad)
+                        (<InplaceVariableWrapperHook> hooks[k]).call(grad)
                 else:
-                    entry.hook.function(leaf)
+                    (<FunctionHook> hooks[k]).function(leaf)
                 set_recording(recording)
             k += 1
     except BaseException as error:
-        add_hook_note(error, entry, k, count, describe(node, leaf, leaf.shape))
+        add_hook_note(error, hooks, k, describe(node, leaf, leaf.shape))
         raise
     return 0
 
@@ -257,18 +267,16 @@ cdef inline bint is_private(cnp.ndarray a) noexcept:
     return (cnp.PyArray_FLAGS(a) & want) == want
 
 
-cdef int run_final_hooks(tuple entries, str tensor) except -1:
+cdef int run_final_hooks(tuple hooks, str tensor) except -1:
     """Run the callbacks of a leaf after the whole backward."""
-    cdef Py_ssize_t k = 0, count = len(entries)
-    cdef HookEntry entry = None
+    cdef Py_ssize_t k = 0, count = len(hooks)
     try:
         while k < count:
-            entry = <HookEntry> entries[k]
-            if not entry.removed:
-                entry.hook.function()
+            if not (<Hook> hooks[k]).removed:
+                (<FunctionHook> hooks[k]).function()
             k += 1
     except BaseException as error:
-        add_hook_note(error, entry, k, count, tensor)
+        add_hook_note(error, hooks, k, tensor)
         raise
     return 0
 
@@ -276,78 +284,221 @@ cdef int run_final_hooks(tuple entries, str tensor) except -1:
 # Registration ---------------------------------------------------------------------------------------------------------
 
 
-cdef class PostAccumulateHook:
-    """Calls a Python function with the leaf."""
-    cdef readonly object function
+cdef class FunctionHook(Hook):
+    """A Python function that is called with the leaf (post-accumulate), or with nothing (final)."""
+    cdef object function
 
-    def __init__(self, function):
-        self.function = function
-
-
-cdef class FinalHook:
-    """Calls a Python function without arguments."""
-    cdef readonly object function
-
-    def __init__(self, function):
-        self.function = function
+    cdef object target(self):
+        return self.function
 
 
-cdef tuple METHODS = ("register_hook", "register_inplace_hook", "register_post_accumulate_grad_hook",
-                      "_register_backward_hook")
+# A compiled hook may be registered on many tensors, so each registration has an object of its own.
+
+cdef class SharedHook(VariableWrapperHook):
+    cdef VariableWrapperHook shared
+
+    cdef VariableWrapper call(self, VariableWrapper grad):
+        return self.shared.call(grad)
+
+    cdef object target(self):
+        return self.shared
 
 
-def register(VariableWrapper variable not None, hook, int kind):
-    """Register a hook of one kind on a tensor.
+cdef class SharedInplaceHook(InplaceVariableWrapperHook):
+    cdef InplaceVariableWrapperHook shared
+
+    cdef int call(self, VariableWrapper grad) except -1:
+        return self.shared.call(grad)
+
+    cdef object target(self):
+        return self.shared
+
+
+cdef int require_callable(str method, object hook, str or_else) except -1:
+    if not callable(hook):
+        raise TypeError(f"{method}: got {type(hook).__name__} {hook!r}, expected a callable{or_else}")
+    return 0
+
+
+cdef int require_grad(str method, VariableWrapper tensor) except -1:
+    if tensor.node is None:
+        raise RuntimeError(f"Cannot register hook on a tensor that stop gradient. {method}: {why_no_grad(tensor)}")
+    return 0
+
+
+cdef int require_leaf(str method, VariableWrapper tensor) except -1:
+    if not tensor.node.flags & LEAF:
+        raise ValueError(
+            f"{method}: only leaves accumulate gradients, and this is an interior "
+            f"{describe(tensor.node, tensor, tensor.shape)}; use register_hook")
+    return 0
+
+
+def register_hook(VariableWrapper self not None, hook):
+    """Have a function see, and if it likes replace, this tensor's gradient in every backward.
+
+    It gets the sum of all contributions of one backward, once a backward. Hooks run in the order of registration, each
+    on the result of the one before. A leaf's result is added to its ``.grad``; an interior tensor's flows upstream and
+    does not change the tensor's own ``.grad``.
 
     Parameters
     ----------
-    variable : VariableWrapper
-    hook : callable, VariableWrapperHook or InplaceVariableWrapperHook
-    kind : int
-        0 gradient, 1 in-place, 2 post-accumulate, 3 after the whole backward.
+    hook : callable or VariableWrapperHook
+        ``hook(grad)`` gets a read-only tensor of this tensor's shape and dtype, and returns another (or an ndarray), or
+        None to leave it.
 
     Returns
     -------
-    (HookMap, int)
-        The tensor's map and the hook's id in it.
+    HookRemoveHelper
 
     Raises
     ------
-    TypeError
-        The hook is not callable.
     RuntimeError
         The tensor does not require grad.
-    ValueError
-        A kind that only leaves have, on an interior tensor.
+    TypeError
+        The hook is not callable.
+
+    Examples
+    --------
+    >>> import hookgrad as hg
+    >>> x = hg.tensor([1., 2.], requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: grad * 2)
+    >>> (x * 3).sum().backward()
+    >>> x.grad
+    Tensor([6., 6.], dtype=float32)
+    >>> handle.remove()
+    True
     """
-    cdef str method = METHODS[kind]
-    cdef object wrapped
-    cdef HookEntry entry
-    cdef type compiled = VariableWrapperHook if kind == GRADIENT else InplaceVariableWrapperHook
-    if kind <= INPLACE and isinstance(hook, compiled):
-        wrapped = hook
-    elif not callable(hook):
-        raise TypeError(f"{method}: got {type(hook).__name__} {hook!r}, expected a callable"
-                        + (f" or a {compiled.__name__}" if kind <= INPLACE else ""))
-    elif kind == GRADIENT:
-        wrapped = PyVariableWrapperHook(hook)
-    elif kind == INPLACE:
-        wrapped = PyInplaceVariableWrapperHook(hook)
-    elif kind == POST_ACCUMULATE:
-        wrapped = PostAccumulateHook(hook)
+    cdef PyVariableWrapperHook function
+    cdef SharedHook compiled
+    if isinstance(hook, VariableWrapperHook):
+        compiled = SharedHook.__new__(SharedHook)
+        compiled.shared = hook
+        require_grad("register_hook", self)
+        return self.add_hook(compiled, GRADIENT)
+    require_callable("register_hook", hook, " or a VariableWrapperHook")
+    require_grad("register_hook", self)
+    function = PyVariableWrapperHook.__new__(PyVariableWrapperHook)
+    function.function = hook
+    return self.add_hook(function, GRADIENT)
+
+
+def register_inplace_hook(VariableWrapper self not None, hook):
+    """Have a function change this leaf's accumulated gradient in place, as soon as a backward has added to it.
+
+    Parameters
+    ----------
+    hook : callable or InplaceVariableWrapperHook
+        ``hook(grad)`` gets ``self.grad``, whose memory is its own, and changes it (``grad *= 0.5``).
+
+    Returns
+    -------
+    HookRemoveHelper
+
+    Raises
+    ------
+    ValueError
+        The tensor is not a leaf.
+    RuntimeError
+        It does not require grad.
+    TypeError
+        The hook is not callable.
+
+    Examples
+    --------
+    >>> import hookgrad as hg
+    >>> x = hg.tensor([1., 2.], requires_grad=True)
+    >>> def halve(grad):
+    ...     grad *= 0.5
+    >>> handle = x.register_inplace_hook(halve)
+    >>> (x * 3).sum().backward()
+    >>> x.grad
+    Tensor([1.5, 1.5], dtype=float32)
+    """
+    cdef PyInplaceVariableWrapperHook function
+    cdef SharedInplaceHook compiled = None
+    if isinstance(hook, InplaceVariableWrapperHook):
+        compiled = SharedInplaceHook.__new__(SharedInplaceHook)
+        compiled.shared = hook
     else:
-        wrapped = FinalHook(hook)
-    if variable.node is None:
-        message = why_no_grad(variable)
-        if kind == FINAL:
-            raise ValueError(f"{method}: {message}")
-        raise RuntimeError(f"Cannot register hook on a tensor that stop gradient. {method}: {message}")
-    if kind != GRADIENT and not variable.node.flags & LEAF:
-        raise ValueError(
-            f"{method}: only leaves accumulate gradients, and this is an interior {describe(variable.node, variable, variable.shape)}; "
-            f"use register_hook")
-    entry = variable.add_hook(wrapped, <HookKind> kind)
-    return variable.hooks, entry.id
+        require_callable("register_inplace_hook", hook, " or an InplaceVariableWrapperHook")
+    require_grad("register_inplace_hook", self)
+    require_leaf("register_inplace_hook", self)
+    if compiled is not None:
+        return self.add_hook(compiled, INPLACE)
+    function = PyInplaceVariableWrapperHook.__new__(PyInplaceVariableWrapperHook)
+    function.function = hook
+    return self.add_hook(function, INPLACE)
+
+
+def register_post_accumulate_grad_hook(VariableWrapper self not None, hook):
+    """Call a function with this leaf as soon as a backward has added to its ``.grad``: the place for an update.
+
+    Parameters
+    ----------
+    hook : callable
+        ``hook(tensor)``; recording is off, so the tensor may be changed in place.
+
+    Returns
+    -------
+    HookRemoveHelper
+
+    Raises
+    ------
+    ValueError
+        The tensor is not a leaf.
+    RuntimeError
+        It does not require grad.
+    TypeError
+        The hook is not callable.
+
+    Examples
+    --------
+    >>> import hookgrad as hg
+    >>> w = hg.tensor([1., 2.], requires_grad=True)
+    >>> def descend(w):
+    ...     w -= 0.1 * w.grad
+    ...     w.clear_grad()
+    >>> handle = w.register_post_accumulate_grad_hook(descend)
+    >>> (w * w).sum().backward()
+    >>> w
+    Tensor([0.8, 1.6], dtype=float32, requires_grad=True)
+    """
+    cdef FunctionHook function
+    require_callable("register_post_accumulate_grad_hook", hook, "")
+    require_grad("register_post_accumulate_grad_hook", self)
+    require_leaf("register_post_accumulate_grad_hook", self)
+    function = FunctionHook.__new__(FunctionHook)
+    function.function = hook
+    return self.add_hook(function, POST_ACCUMULATE)
+
+
+def _register_backward_hook(VariableWrapper self not None, hook):
+    """Call a function without arguments when a whole backward that reached this leaf is over.
+
+    Parameters
+    ----------
+    hook : callable
+
+    Returns
+    -------
+    HookRemoveHelper
+
+    Raises
+    ------
+    ValueError
+        The tensor is not a leaf, or does not require grad.
+    TypeError
+        The hook is not callable.
+    """
+    cdef FunctionHook function
+    require_callable("_register_backward_hook", hook, "")
+    if self.node is None:
+        raise ValueError(f"_register_backward_hook: {why_no_grad(self)}")
+    require_leaf("_register_backward_hook", self)
+    function = FunctionHook.__new__(FunctionHook)
+    function.function = hook
+    return self.add_hook(function, FINAL)
 
 
 cdef str why_no_grad(VariableWrapper variable):

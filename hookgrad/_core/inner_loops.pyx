@@ -44,7 +44,7 @@ cdef class InnerLoop:
                 raise RuntimeError(
                     f"NumPy {np.__version__} has no {'float32' if k == 0 else 'float64'} inner loop for "
                     f"{self.name}; hookgrad needs NumPy 2.0 or newer")
-            self.typed[k].fn = <loop_fn> u.functions[row]
+            self.typed[k].fn = <loop_fn> <void *> u.functions[row]
             self.typed[k].data = u.data[row]
 
     def __repr__(self):

@@ -5,12 +5,12 @@ cimport numpy as cnp
 
 import numpy as np
 
-from hookgrad._core cimport elementwise as ew
+from hookgrad._core.ops cimport elementwise as ew
 from hookgrad._core cimport inner_loops as loops
 from hookgrad._core.grad_mode cimport is_recording
-from hookgrad._core.indexing cimport getitem
+from hookgrad._core.ops.indexing cimport getitem
 from hookgrad._core.kernels cimport as_array, binary_out, is_float_type, is_ndarray, quietly
-from hookgrad._core.products cimport matmul
+from hookgrad._core.ops.products cimport matmul
 from hookgrad._core.record cimport array_of, node_of, operand, to_variable
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap
 from hookgrad._core.versions cimport mark_changed

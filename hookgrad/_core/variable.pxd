@@ -4,7 +4,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 
 from hookgrad._core.grad_node cimport GradNode
-from hookgrad._core.hook_map cimport HookEntry, HookKind, HookMap
+from hookgrad._core.hook_map cimport Hook, HookKind, HookMap, HookRemoveHelper
 
 
 cdef class VariableWrapper:
@@ -18,7 +18,7 @@ cdef class VariableWrapper:
     cdef object __weakref__
 
     cdef int set_node(self, GradNode node) except -1
-    cdef HookEntry add_hook(self, object hook, HookKind kind)
+    cdef HookRemoveHelper add_hook(self, Hook hook, HookKind kind)
 
 
 # The Python subclass that results are made of, set once by the Python layer.

@@ -19,7 +19,7 @@ cnp.import_array()
 # No other way of making an instance is left open, since an instance without an array would be a crash.
 cdef extern from *:
     """
-    #define HOOKGRAD_FREE_TENSORS 256
+    #define HOOKGRAD_FREE_TENSORS 1024
     static PyTypeObject *hookgrad_tensor = NULL;
     static destructor hookgrad_base_dealloc = NULL;
     static newfunc hookgrad_base_new = NULL;
@@ -119,7 +119,7 @@ cdef class VariableWrapper:
             node.hooks = self.hooks
         return 0
 
-    cdef HookEntry add_hook(self, object hook, HookKind kind):
+    cdef HookRemoveHelper add_hook(self, Hook hook, HookKind kind):
         if self.hooks is None and self.node is not None:
             self.hooks = self.node.hooks    # another tensor at the same place may have made it
         if self.hooks is None:

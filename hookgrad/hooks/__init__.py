@@ -1,5 +1,5 @@
 """What helps with hooks beside the tensors' own methods."""
 
-from hookgrad.hooks.remove_helper import HookRemoveHelper
+from hookgrad._core.hook_map import HookRemoveHelper
 
 __all__ = ["HookRemoveHelper"]

@@ -5,12 +5,12 @@ cimport numpy as cnp
 
 import numpy as np
 
-from hookgrad._core cimport elementwise as ew
+from hookgrad._core.ops cimport elementwise as ew
 from hookgrad._core cimport inner_loops as loops
 from hookgrad._core.grad_node cimport GradNode, Op, named
 from hookgrad._core.kernels cimport binary, binary_into, is_ndarray, reduce, unary, unary_into
 from hookgrad._core.record cimport array_of, finish, saved, saved_data, saved_output
-from hookgrad._core.reduction cimport axes_t, sum
+from hookgrad._core.ops.reduction cimport axes_t, sum
 
 cnp.import_array()
 

@@ -4,11 +4,11 @@ cimport cython
 cimport numpy as cnp
 
 from hookgrad._core cimport kernels
-from hookgrad._core.elementwise cimport mul
+from hookgrad._core.ops.elementwise cimport mul
 from hookgrad._core.grad_node cimport GradNode, Op, named
 from hookgrad._core.kernels cimport is_ndarray
 from hookgrad._core.record cimport array_of, finish, saved
-from hookgrad._core.shape cimport reshape, sum_to, swap_last
+from hookgrad._core.ops.shape cimport reshape, sum_to, swap_last
 
 cnp.import_array()
 

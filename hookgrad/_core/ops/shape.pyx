@@ -11,7 +11,7 @@ import numpy as np
 
 from hookgrad._core.grad_mode cimport is_recording
 from hookgrad._core.grad_node cimport Op, named, new_node
-from hookgrad._core.indexing cimport slice_axis, take_axis
+from hookgrad._core.ops.indexing cimport slice_axis, take_axis
 from hookgrad._core.inner_loops cimport ADD
 from hookgrad._core.kernels cimport is_ndarray, reduce, same_shape
 from hookgrad._core.record cimport array_of, finish, finish_view, node_of

@@ -18,7 +18,7 @@ from hookgrad._core.inner_loops cimport InnerLoop
 from hookgrad._core.kernels cimport (
     as_array, binary, binary_into, cast, is_float_type, is_ndarray, quietly, unary, unary_into)
 from hookgrad._core.record cimport array_of, finish, is_variable_or_array, node_of, operand, saved, saved_data, saved_output
-from hookgrad._core.shape cimport broadcast_note, broadcast_to, sum_to, unbroadcast
+from hookgrad._core.ops.shape cimport broadcast_note, broadcast_to, sum_to, unbroadcast
 from hookgrad._core.variable cimport TensorType, VariableWrapper, is_variable, wrap, wrap_recorded
 from hookgrad._core.versions cimport now
 

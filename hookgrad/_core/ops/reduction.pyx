@@ -9,12 +9,12 @@ cimport numpy as cnp
 
 import numpy as np
 
-from hookgrad._core cimport elementwise as ew
+from hookgrad._core.ops cimport elementwise as ew
 from hookgrad._core cimport inner_loops as loops
 from hookgrad._core.grad_node cimport GradNode, Op, named
 from hookgrad._core.kernels cimport as_array, binary, binary_into, quietly, reduce, unary_into
 from hookgrad._core.record cimport array_of, finish, saved, saved_data, saved_output
-from hookgrad._core.shape cimport broadcast_to, reshape, transpose
+from hookgrad._core.ops.shape cimport broadcast_to, reshape, transpose
 
 cnp.import_array()
 
@@ -26,7 +26,6 @@ cdef axes_t all_axes(object x):
 
 cdef tuple expanded(cnp.ndarray a, axes_t axes):
     """a's shape with the reduced axes as length 1."""
-    cdef int axis
     return tuple([1 if (axes >> axis) & 1 else cnp.PyArray_DIMS(a)[axis] for axis in range(cnp.PyArray_NDIM(a))])
 
 
@@ -149,7 +148,6 @@ cdef Op MIN = named(ReduceExtremum.__new__(ReduceExtremum), "min")
 
 cdef object reduce_extremum(Op op, loops.InnerLoop loop, object x, axes_t axes, bint keepdims):
     cdef cnp.ndarray a = array_of(x), out
-    cdef int axis
     if count(a, axes) == 0:
         raise ValueError(f"{op.name}: no elements to reduce in shape {(<object> a).shape}, and the {op.name} of none "
                          f"is not defined")

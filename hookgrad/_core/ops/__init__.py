@@ -1,0 +1,1 @@
+"""The differentiable operations: each a forward by inner loops and, next to it, its derivative."""
