@@ -30,6 +30,10 @@ def _import_hookgrad():
         sys.path[:] = [entry for entry in before if Path(entry or ".").resolve() != ROOT]
         try:
             import hookgrad  # noqa: F401
+        except ModuleNotFoundError as error:
+            if error.name != "hookgrad":
+                raise
+            raise ImportError("hookgrad is neither installed nor built in place: run `pip install .` first") from None
         finally:
             sys.path[:] = before
 
