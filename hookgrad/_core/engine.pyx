@@ -618,3 +618,8 @@ def exchange_retain_interior_grads(bint mode):
     cdef bint before = retains_interior_grads
     retains_interior_grads = mode
     return before
+
+
+def settings():
+    """The settings of the engines, by name."""
+    return {"sort_sum_gradient": sorts_sums, "retain_interior_grads": retains_interior_grads}
