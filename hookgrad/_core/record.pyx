@@ -16,7 +16,7 @@ import numpy as np
 from hookgrad._core.grad_mode cimport is_recording
 from hookgrad._core.grad_node cimport SAVED_OUTPUT, new_node
 from hookgrad._core.kernels cimport as_array, cast, is_ndarray
-from hookgrad._core.variable cimport is_variable, wrap, wrap_recorded
+from hookgrad._core.variable cimport is_variable, wrap, wrap_recorded, wrap_unrecorded
 from hookgrad._core.versions cimport check_unchanged, now
 
 cnp.import_array()
@@ -109,8 +109,10 @@ cdef object finish(Op op, cnp.ndarray out, object a, object b, object saved0, ob
         return out
     na = node_of(a)
     nb = node_of(b)
-    if (na is None and nb is None) or not is_recording():
+    if na is None and nb is None:
         return wrap(out)
+    if not is_recording():
+        return wrap_unrecorded(out)
     node = new_node(op)
     node.edges = 1 if b is None else 2
     node.next0 = na

@@ -63,6 +63,7 @@ cdef extern from *:
         hookgrad_before_dealloc = before_dealloc;
         hookgrad_base_new = ((PyTypeObject *) root)->tp_new;
         ((PyTypeObject *) root)->tp_new = base->tp_new = type->tp_new = hookgrad_refuse_new;
+        ((PyTypeObject *) root)->tp_vectorcall = base->tp_vectorcall = NULL;
         if (base->tp_as_number != NULL)
             *type->tp_as_number = *base->tp_as_number;
         if (base->tp_as_mapping != NULL)
@@ -307,6 +308,13 @@ cdef VariableWrapper wrap(cnp.ndarray data):
     """A new tensor around an array, outside the graph."""
     cdef VariableWrapper out = hookgrad_new_tensor(NO_ARGUMENTS)
     out.data = data
+    return out
+
+
+cdef VariableWrapper wrap_unrecorded(cnp.ndarray data):
+    """A new tensor that would need a gradient, were recording not off."""
+    cdef VariableWrapper out = wrap(data)
+    out.unrecorded = True
     return out
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import hookgrad
 from hookgrad._core import inner_loops
-from hookgrad._core.engine import exchange_retain_interior_grads, exchange_sort_sum_gradient
+from hookgrad._core.engine import settings
 
 PACKAGE = Path(hookgrad.__file__).parent
 LOOP_TYPES = {"float32": "f", "float64": "d"}
@@ -33,7 +33,7 @@ def collect():
         "hookgrad": hookgrad.__version__,
         "location": str(PACKAGE),
         "installed_bytes": sum(path.stat().st_size for path in PACKAGE.rglob("*") if path.is_file()),
-        "traced": getattr(inner_loops, "TRACED", None),
+        "traced": inner_loops.TRACED,
         "cython": cython_version(),
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "numpy": np.__version__,
@@ -43,8 +43,7 @@ def collect():
         "inner_loops": {loop.name: signatures(loop.ufunc) for loop in inner_loops.ALL},
         "gradients": {
             "recording": hookgrad.is_grad_enabled(),
-            "retain_interior_grads": current(exchange_retain_interior_grads),
-            "sort_sum_gradient": current(exchange_sort_sum_gradient),
+            **settings(),
         },
     }
 
@@ -88,12 +87,6 @@ def signatures(ufunc):
         found[dtype] = signature if signature in ufunc.types else None
     return found
 
-
-def current(exchange):
-    """A setting's value, which the core tells only in exchange for a new one."""
-    value = exchange(True)
-    exchange(value)
-    return bool(value)
 
 
 def as_text(facts):

@@ -19,7 +19,7 @@ from hookgrad._core.kernels cimport (
     as_array, binary, binary_into, cast, is_float_type, is_ndarray, quietly, unary, unary_into)
 from hookgrad._core.record cimport array_of, finish, is_variable_or_array, node_of, operand, saved, saved_data, saved_output
 from hookgrad._core.ops.shape cimport broadcast_note, broadcast_to, sum_to, unbroadcast
-from hookgrad._core.variable cimport TensorType, VariableWrapper, is_variable, wrap, wrap_recorded
+from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap, wrap_recorded, wrap_unrecorded
 from hookgrad._core.versions cimport now
 
 cnp.import_array()
@@ -83,8 +83,10 @@ cdef object apply2(BinaryOp op, object a, object b):
     out = binary(op.loop, x, y)
     if not tensors:
         return out
-    if (na is None and nb is None) or not is_recording():
+    if na is None and nb is None:
         return wrap(out)
+    if not is_recording():
+        return wrap_unrecorded(out)
     node = new_node(op)
     node.edges = 2
     node.next0 = na
@@ -286,8 +288,10 @@ cdef object apply1(UnaryOp op, object a):
         if not is_float_type(cnp.PyArray_TYPE(x)):
             return apply1_mixed(op, a)
         out = op.forward(x)
-        if (<VariableWrapper> a).node is None or not is_recording():
+        if (<VariableWrapper> a).node is None:
             return wrap(out)
+        if not is_recording():
+            return wrap_unrecorded(out)
         node = new_node(op)
         node.edges = 1
         node.next0 = (<VariableWrapper> a).node
@@ -626,8 +630,10 @@ cdef object clip(object x, object low, object high):
     a = raw(v)
     out = as_array(quietly(np.clip, (a, None if lo is None else raw(lo), None if hi is None else raw(hi))))
     inputs = [v, lo, hi]
-    if not is_recording() or (node_of(v) is None and node_of(lo) is None and node_of(hi) is None):
+    if node_of(v) is None and node_of(lo) is None and node_of(hi) is None:
         return wrap(out) if is_variable(v) or is_variable(lo) or is_variable(hi) else out
+    if not is_recording():
+        return wrap_unrecorded(out)
     # np.clip is minimum(maximum(x, low), high): high wins where the bounds cross.
     shape = (<object> out).shape
     below = np.zeros(shape, bool) if lo is None else np.less(a, raw(lo))
