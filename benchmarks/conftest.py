@@ -1,6 +1,7 @@
 """Under pytest: each workload in each column is a benchmark, grouped by workload."""
 
 import pytest
+from hookgrad._core.inner_loops import TRACED
 
 from benchmarks import libraries
 from benchmarks.compiled import CannotCompile
@@ -19,7 +20,7 @@ def pytest_report_header(config):
 @pytest.fixture(scope="session", autouse=True)
 def untraced_build():
     """A traced build would make every figure wrong."""
-    assert not libraries.is_traced(), "hookgrad was built with HOOKGRAD_TRACE=1; build it without to measure it"
+    assert not TRACED, "hookgrad was built with HOOKGRAD_TRACE=1; build it without to measure it"
 
 
 def pytest_generate_tests(metafunc):

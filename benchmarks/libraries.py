@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import hookgrad as hg
-
 ONE, ALL = 1, 0
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -79,19 +77,6 @@ def as_array(value):
     if hasattr(value, "detach"):
         value = value.detach().numpy()
     return np.asarray(value)
-
-
-def is_traced():
-    """Whether hookgrad was built with line tracing, which makes it several times slower."""
-    seen = set()
-    x = hg.tensor([1.0], requires_grad=True)
-    before = sys.gettrace()
-    sys.settrace(lambda frame, event, argument: seen.add(frame.f_code.co_filename))
-    try:
-        x * 2
-    finally:
-        sys.settrace(before)
-    return any(name.endswith(".pyx") for name in seen)
 
 
 # On some machines they are set for all processes, and make OpenBLAS use kernels for another processor.

@@ -1,7 +1,6 @@
 """A compiled hook that does nothing, as a user of hookgrad would write one."""
 
-from hookgrad._core.hooks cimport VariableWrapperHook
-from hookgrad._core.variable cimport VariableWrapper
+from hookgrad cimport VariableWrapper, VariableWrapperHook
 
 
 cdef class PassThrough(VariableWrapperHook):

@@ -7,8 +7,10 @@ import math
 import os
 import platform
 import sys
+import textwrap
 
 import numpy as np
+from hookgrad._core.inner_loops import TRACED
 
 import hookgrad as hg
 from benchmarks import libraries
@@ -214,9 +216,10 @@ def parse(arguments):
     names = [item.name for item in (*WORKLOADS, *PROBES)]
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.table",
-        description="Measure hookgrad, NumPy by hand and the installed peers beside each other, and print medians, "
-        "ratios and goals.",
-        epilog="names: " + ", ".join(names),
+        description="Measure hookgrad, NumPy by hand and the installed peers beside each other;\n"
+        "print medians, ratios and goals.",
+        epilog=textwrap.fill("names: " + ", ".join(names), 79, break_on_hyphens=False),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--repeat", type=positive, default=15, metavar="N", help="rounds of measuring (default: 15)")
     parser.add_argument(
@@ -253,7 +256,7 @@ def warn(text):
 def main(arguments=None):
     """Measure and print; returns the exit status."""
     options = parse(arguments)
-    if libraries.is_traced():
+    if TRACED:
         print(
             "hookgrad was built with HOOKGRAD_TRACE=1 and is several times slower than it is; build it without",
             file=sys.stderr,
@@ -278,7 +281,10 @@ def main(arguments=None):
         end()
     print(f"{about['processor']}, {about['cores']} cores, {about['system']}, {about['blas']}, load {about['load']};",
           ", ".join(f"{name} {version}" for name, version in about["versions"].items()))  # fmt: skip
-    print(f"Medians of {options.repeat} rounds, one thread unless said; in brackets: times hookgrad's.\n")
+    print(
+        f"Forward and backward, medians of {options.repeat} rounds, one thread unless said; in brackets: times "
+        "hookgrad's.\n"
+    )
     print(ratio_table(rows))
     if goals := goal_table(rows):
         print("\nhookgrad's value over the peer's (over the smallest, of several):\n")

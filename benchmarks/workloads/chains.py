@@ -16,7 +16,7 @@ class Chain(Workload):
     """100 times ``y = y * w`` on 8 float32 from a leaf x, then backward with a given gradient; w is a constant."""
 
     name = "chain"
-    title = "100 multiplications, 8 elements, forward + backward"
+    title = "chain of 100 multiplications, 8 elements"
     goals = (Goal(1 / 20, ("torch",), required=1 / 15), Goal(0.35, ("numpy",), required=0.45))
 
     x = normal(8)
@@ -84,7 +84,7 @@ class HookedChain(Workload):
     """`Chain` with a Python hook that does nothing registered on each of the 100 interior tensors."""
 
     name = "chain-hooks"
-    title = "the same, a no-op Python hook on each of the 100"
+    title = "chain of 100, a no-op Python hook on each"
     goals = (Goal(1 / 20, ("torch",), required=1 / 15),)
 
     x, w, g = Chain.x, Chain.w, Chain.g
@@ -124,7 +124,7 @@ class ChainBoth(Chain):
     """`Chain` with w a leaf too: every node saves both operands, and w's gradient is a sum of 100."""
 
     name = "chain-both"
-    title = "the same without hooks, both operands need a gradient"
+    title = "chain of 100, both operands need a gradient"
     goals = ()
 
     def numpy(self):
@@ -194,7 +194,7 @@ class FanOut(Workload):
     """One leaf used 100 times: the sum of ``x * c`` over 100 constants c."""
 
     name = "fan-out"
-    title = "one leaf of 8 elements used 100 times, forward + backward"
+    title = "one leaf of 8 elements used 100 times"
 
     x = normal(8)
     constants = tuple(normal(LENGTH, 8, seed=1))
@@ -264,7 +264,7 @@ class Accumulation(Workload):
     """Gradients of 100 small least-squares losses, accumulated in one leaf over 100 backwards."""
 
     name = "accumulate"
-    title = "gradient accumulation over 100 backwards (4 x 16 least squares)"
+    title = "least squares, 4 x 16, accumulated over 100 backwards"
     operations = LENGTH
     operation = "backward"
 

@@ -68,7 +68,7 @@ class RecordedAdd(Workload):
 
 class RecordedAddBoth(RecordedAdd):
     name = "add-both"
-    title = "the same, both operands need a gradient"
+    title = "`x + y`, 8 elements, both need a gradient"
     goals = ()
     both = True
 

@@ -17,7 +17,7 @@ class Bare(Workload):
     """One multiplication of 8 float32 and its backward, no hooks."""
 
     name = "hook-none"
-    title = "backward of one multiplication, no hook"
+    title = "one multiplication, forward and backward"
     operation = "backward"
     factor = 1.0  # what the hooks together make of the gradient
 
