@@ -71,4 +71,6 @@ setup(
         nthreads=os.cpu_count() or 1,
     ),
     cmdclass={"build_ext": BuildInParallel},
+    # Apart, so that no later build takes traced modules for its own.
+    options={"build": {"build_base": "build/traced"}} if TRACE else {},
 )

@@ -124,7 +124,9 @@ cdef object new_grad(VariableWrapper leaf, object g):
     if old is None:
         return own_copy(g)
     if is_ndarray(old):
-        return None if is_ndarray(g) else elementwise.add(wrap(<cnp.ndarray> old), g)
+        if not is_ndarray(g):
+            return elementwise.add(wrap(<cnp.ndarray> old), g)
+        return None if leaf.owns_grad else binary(ADD, old, g)
     held = <VariableWrapper> old
     if not is_ndarray(g):
         return elementwise.add(held, g)
@@ -146,6 +148,7 @@ cdef int place(VariableWrapper leaf, object g, object old, object new) except -1
         new = new_grad(leaf, g)
     if new is not None:
         leaf.stored_grad = new
+        leaf.owns_grad = True
     elif is_ndarray(old):
         add_to(<cnp.ndarray> old, <cnp.ndarray> g)
     else:

@@ -464,6 +464,7 @@ cdef class BasicEngine(Engine):
             self.replaced.append(tensor)
             self.replaced.append(tensor.stored_grad)
             tensor.stored_grad = g if is_ndarray(g) else alias(<VariableWrapper> g)
+            tensor.owns_grad = False
         return self.accumulator.call_gradient_hooks(node, g)
 
     cdef int leaf_gradient(self, GradNode node, RunState *state, object g) except -1:
@@ -471,9 +472,9 @@ cdef class BasicEngine(Engine):
         cdef tuple reduce_hooks = (), final_hooks = ()
         if node.hooks is not None:
             # Taken before any hook runs: one that is added now waits for the next backward.
-            if node.hooks.has_reduce_hooks:
+            if node.hooks.reduce_hooks:
                 reduce_hooks = node.hooks.of_kind(INPLACE, POST_ACCUMULATE)
-            if node.hooks.has_final_hooks:
+            if node.hooks.final_hooks:
                 final_hooks = node.hooks.of_kind(FINAL, FINAL)
             g = self.accumulator.call_gradient_hooks(node, g)
         if node.output == NULL:
@@ -547,20 +548,25 @@ def run_grad(list roots not None, list grads not None, list inputs not None, bin
     cdef list results = []
     cdef dict wrapped = {}
     cdef object g
+    cdef bint recording
     engine.run_leaf_hooks = run_leaf_hooks
     engine.captured = {}
     prepare(engine, roots, inputs, retain_graph, create_graph)
     engine.run(grads if create_graph else arrays(grads))
-    for node in engine.targets:
-        g = engine.captured.pop(node, None)
-        if g is not None:
-            # Private memory: a result may be changed in place.
-            g = own_copy(g)
-            g = wrap(<cnp.ndarray> g) if is_ndarray(g) else g
-            wrapped[node] = g
-        elif node in wrapped:
-            g = copy(wrapped[node])     # the same input a second time
-        results.append(g)
+    recording = set_recording(create_graph)
+    try:
+        for node in engine.targets:
+            g = engine.captured.pop(node, None)
+            if g is not None:
+                # Private memory: a result may be changed in place.
+                g = own_copy(g)
+                g = wrap(<cnp.ndarray> g) if is_ndarray(g) else g
+                wrapped[node] = g
+            elif node in wrapped:
+                g = copy(wrapped[node])     # the same input a second time
+            results.append(g)
+    finally:
+        set_recording(recording)
     return results
 
 
@@ -618,3 +624,8 @@ def exchange_retain_interior_grads(bint mode):
     cdef bint before = retains_interior_grads
     retains_interior_grads = mode
     return before
+
+
+def settings():
+    """The settings of the engines, by name."""
+    return {"sort_sum_gradient": sorts_sums, "retain_interior_grads": retains_interior_grads}

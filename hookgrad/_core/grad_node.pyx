@@ -75,6 +75,7 @@ cdef extern from *:
     """
     static void hookgrad_forbid_new(PyObject *type) {
         ((PyTypeObject *) type)->tp_new = NULL;
+        ((PyTypeObject *) type)->tp_vectorcall = NULL;
         PyType_Modified((PyTypeObject *) type);
     }
     """

@@ -28,8 +28,8 @@ cdef class HookMap:
     cdef dict hooks             # id -> hook in the order of registration, if there were ever more
     cdef tuple cached           # the gradient hooks, None when out of date
     cdef object owner_name      # the tensor's name when the first hook was registered
-    cdef readonly bint has_reduce_hooks
-    cdef readonly bint has_final_hooks
+    cdef Py_ssize_t reduce_hooks    # how many
+    cdef Py_ssize_t final_hooks
 
     cdef HookRemoveHelper add(self, Hook hook, HookKind kind)
     cdef bint remove(self, Hook hook) except -1

@@ -127,9 +127,9 @@ cdef class HookMap:
         if kind == GRADIENT:
             self.cached = None
         elif kind == FINAL:
-            self.has_final_hooks = True
+            self.final_hooks += 1
         else:
-            self.has_reduce_hooks = True
+            self.reduce_hooks += 1
         return helper
 
     cdef bint remove(self, Hook hook) except -1:
@@ -143,9 +143,9 @@ cdef class HookMap:
         if hook.kind == GRADIENT:
             self.cached = None
         elif hook.kind == FINAL:
-            self.has_final_hooks = len(self.of_kind(FINAL, FINAL)) > 0
+            self.final_hooks -= 1
         else:
-            self.has_reduce_hooks = len(self.of_kind(INPLACE, POST_ACCUMULATE)) > 0
+            self.reduce_hooks -= 1
         return True
 
     cdef list all(self):

@@ -301,7 +301,7 @@ cdef class SharedHook(VariableWrapperHook):
         return self.shared.call(grad)
 
     cdef object target(self):
-        return self.shared
+        return self.shared.target()
 
 
 cdef class SharedInplaceHook(InplaceVariableWrapperHook):
@@ -311,7 +311,7 @@ cdef class SharedInplaceHook(InplaceVariableWrapperHook):
         return self.shared.call(grad)
 
     cdef object target(self):
-        return self.shared
+        return self.shared.target()
 
 
 cdef int require_callable(str method, object hook, str or_else) except -1:
@@ -508,8 +508,8 @@ cdef str why_no_grad(VariableWrapper variable):
     if variable.dtype.kind != "f":
         return (f"this tensor of dtype {variable.dtype} is data and has no gradient; only float32 and float64 can "
                 f"require grad")
-    if not is_recording():
-        return ("this tensor does not require grad, and recording is off here (no_grad); make it with recording on, "
-                "or set t.stop_gradient = False on a leaf")
-    return ("this tensor does not require grad: it is a constant, or was made from constants or under no_grad; make "
-            "the leaves with requires_grad=True, or set t.stop_gradient = False first")
+    if variable.unrecorded:
+        return ("this tensor was computed while recording was off (no_grad), so no gradient flows to it; compute it "
+                "outside no_grad(), or make a leaf of it with t.stop_gradient = False")
+    return ("this tensor is a constant, or was made from constants alone; make the leaves with requires_grad=True, or "
+            "set t.stop_gradient = False first")

@@ -25,25 +25,19 @@ cdef class InnerLoop:
 
     def __init__(self, ufunc):
         cdef cnp.ufunc u = ufunc
-        cdef int i, j, k, row
-        cdef char wanted
-        cdef bint fits
+        cdef Py_ssize_t row
+        cdef int k
         self.ufunc = ufunc
         self.name = ufunc.__name__
         for k in range(2):
-            wanted = cnp.NPY_FLOAT if k == 0 else cnp.NPY_DOUBLE
-            row = -1
-            for i in range(u.ntypes):
-                fits = True
-                for j in range(u.nargs):
-                    fits = fits and u.types[i * u.nargs + j] == wanted
-                if fits:
-                    row = i
-                    break
-            if row < 0:
+            letter = "fd"[k]
+            signature = f"{letter * ufunc.nin}->{letter * ufunc.nout}"
+            # The Python list: NumPy's declarations for Cython lost `types` in 2.5.
+            if signature not in ufunc.types:
                 raise RuntimeError(
                     f"NumPy {np.__version__} has no {'float32' if k == 0 else 'float64'} inner loop for "
                     f"{self.name}; hookgrad needs NumPy 2.0 or newer")
+            row = ufunc.types.index(signature)
             self.typed[k].fn = <loop_fn> <void *> u.functions[row]
             self.typed[k].data = u.data[row]
 
@@ -56,6 +50,7 @@ SUBTRACT = InnerLoop(np.subtract)
 MULTIPLY = InnerLoop(np.multiply)
 DIVIDE = InnerLoop(np.divide)
 POWER = InnerLoop(np.power)
+REMAINDER = InnerLoop(np.remainder)
 MAXIMUM = InnerLoop(np.maximum)
 MINIMUM = InnerLoop(np.minimum)
 NEGATIVE = InnerLoop(np.negative)
@@ -170,5 +165,18 @@ SIGMOID_VJP = own(
     "sigmoid_vjp", lambda g, y: g * (y * (1 - y)), <void *> sigmoid_vjp[float], <void *> sigmoid_vjp[double])
 
 #: Every loop of NumPy's that was found, for ``hookgrad info``.
-ALL = (ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, MAXIMUM, MINIMUM, NEGATIVE, ABSOLUTE, SIGN, SQUARE, SQRT, RECIPROCAL,
+ALL = (ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, REMAINDER, MAXIMUM, MINIMUM, NEGATIVE, ABSOLUTE, SIGN, SQUARE, SQRT, RECIPROCAL,
        EXP, LOG, LOG1P, EXPM1, SIN, COS, TANH, MATMUL)
+
+cdef extern from *:
+    """
+    #if defined(CYTHON_TRACE_NOGIL) && CYTHON_TRACE_NOGIL
+    #define hookgrad_traced 1
+    #else
+    #define hookgrad_traced 0
+    #endif
+    """
+    const bint hookgrad_traced
+
+#: Whether the core was built with line tracing (HOOKGRAD_TRACE=1), for ``hookgrad info`` and the benchmarks.
+TRACED = hookgrad_traced != 0

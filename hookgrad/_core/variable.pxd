@@ -12,8 +12,10 @@ cdef class VariableWrapper:
     cdef GradNode node              # made it (interior) or takes its gradient (leaf); None: needs no gradient
     cdef GradNode frozen            # a leaf's own node, kept while it does not require grad
     cdef object stored_grad         # None, a VariableWrapper, or an ndarray that nobody has looked at yet
+    cdef bint owns_grad             # nobody else holds the memory of stored_grad while it is an ndarray
     cdef HookMap hooks              # None: none
     cdef readonly object name
+    cdef bint unrecorded            # made under no_grad from what requires grad; for messages
     cdef bint read_only             # a gradient that a hook may look at but not change
     cdef object __weakref__
 
@@ -25,6 +27,7 @@ cdef class VariableWrapper:
 cdef object TensorType
 
 cdef VariableWrapper wrap(cnp.ndarray data)
+cdef VariableWrapper wrap_unrecorded(cnp.ndarray data)
 cdef VariableWrapper wrap_recorded(cnp.ndarray data, GradNode node)
 
 

@@ -63,6 +63,7 @@ cdef extern from *:
         hookgrad_before_dealloc = before_dealloc;
         hookgrad_base_new = ((PyTypeObject *) root)->tp_new;
         ((PyTypeObject *) root)->tp_new = base->tp_new = type->tp_new = hookgrad_refuse_new;
+        ((PyTypeObject *) root)->tp_vectorcall = base->tp_vectorcall = NULL;
         if (base->tp_as_number != NULL)
             *type->tp_as_number = *base->tp_as_number;
         if (base->tp_as_mapping != NULL)
@@ -82,6 +83,7 @@ cdef extern from *:
         return hookgrad_base_new(hookgrad_tensor, no_arguments, NULL);
     }
     """
+    Py_ssize_t reference_count "Py_REFCNT"(PyObject *) noexcept
     void hookgrad_adopt_type(type cls, type root, void (*before_dealloc)(PyObject *) noexcept)
     VariableWrapper hookgrad_new_tensor(tuple no_arguments)
 
@@ -96,9 +98,23 @@ cdef void unlink(PyObject *tensor) noexcept:
         (<GradNode> node).output = NULL
 
 
+cdef void drop_grads(PyObject *tensor) noexcept:
+    """Drop a gradient, its gradient, and so on, without recursion."""
+    cdef object g = (<VariableWrapper> tensor).stored_grad
+    cdef object after
+    (<VariableWrapper> tensor).stored_grad = None
+    while is_variable(g) and reference_count(<PyObject *> g) == 1:
+        after = (<VariableWrapper> g).stored_grad
+        (<VariableWrapper> g).stored_grad = None
+        g = after
+        after = None
+
+
 cdef void before_dealloc(PyObject *tensor) noexcept:
     """What is to do with a tensor whose reference count is 0 before its fields are cleared."""
     unlink(tensor)
+    if <PyObject *> (<VariableWrapper> tensor).stored_grad != <PyObject *> None:
+        drop_grads(tensor)
     recycle(<PyObject *> (<VariableWrapper> tensor).data)
 
 
@@ -307,6 +323,13 @@ cdef VariableWrapper wrap(cnp.ndarray data):
     """A new tensor around an array, outside the graph."""
     cdef VariableWrapper out = hookgrad_new_tensor(NO_ARGUMENTS)
     out.data = data
+    return out
+
+
+cdef VariableWrapper wrap_unrecorded(cnp.ndarray data):
+    """A new tensor that would need a gradient, were recording not off."""
+    cdef VariableWrapper out = wrap(data)
+    out.unrecorded = True
     return out
 
 

@@ -15,7 +15,7 @@ from hookgrad._core.ops.indexing cimport slice_axis, take_axis
 from hookgrad._core.inner_loops cimport ADD
 from hookgrad._core.kernels cimport is_ndarray, reduce, same_shape
 from hookgrad._core.record cimport array_of, finish, finish_view, node_of
-from hookgrad._core.variable cimport is_variable, wrap, wrap_recorded
+from hookgrad._core.variable cimport is_variable, wrap, wrap_recorded, wrap_unrecorded
 
 cnp.import_array()
 
@@ -158,8 +158,10 @@ cdef object finish_many(Op op, cnp.ndarray out, list xs, object aux):
         needs = needs or node_of(x) is not None
     if not tensors:
         return out
-    if not needs or not is_recording():
+    if not needs:
         return wrap(out)
+    if not is_recording():
+        return wrap_unrecorded(out)
     node = new_node(op)
     node.edges = len(xs)
     node.next0 = node_of(xs[0])
