@@ -474,7 +474,7 @@ def test_the_tensors_that_a_backward_was_called_with_are_not_kept():
     assert ref() is None
 
 
-# Who dies first ---------------------------------------------------------------------------------------------------------
+# Who dies first -------------------------------------------------------------------------------------------------------
 
 
 def test_a_handle_removes_a_hook_that_holds_all_the_rest():
