@@ -4,6 +4,7 @@ A node cannot be referenced weakly, so an array that only the node has saved sta
 """
 
 import gc
+import itertools
 import sys
 import weakref
 
@@ -473,7 +474,7 @@ def test_the_tensors_that_a_backward_was_called_with_are_not_kept():
     assert ref() is None
 
 
-# Who dies first ---------------------------------------------------------------------------------------------------------
+# Who dies first -------------------------------------------------------------------------------------------------------
 
 
 def test_a_handle_removes_a_hook_that_holds_all_the_rest():
@@ -672,7 +673,7 @@ def test_a_cycle_through_a_dropped_tensor_and_its_handle_is_collected():
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_grads_in_a_circle_are_refused(length):
     tensors = [hg.tensor([1.0]) for _ in range(length)]
-    for t, g in zip(tensors, tensors[1:], strict=False):
+    for t, g in itertools.pairwise(tensors):
         t.grad = g
     with pytest.raises(RuntimeError, match="its own gradient"):
         tensors[-1].grad = tensors[0]

@@ -60,7 +60,9 @@ def test_graphs_of_their_own_on_shared_leaves():
     assert w.grad.tolist() == [rounds * 2 * THREADS * 1, rounds * 2 * THREADS * 2]
 
 
-@pytest.mark.parametrize("state", ["no grad yet", "grad looked at", "post-accumulate hook", "in-place hook", "create_graph"])
+@pytest.mark.parametrize(
+    "state", ["no grad yet", "grad looked at", "post-accumulate hook", "in-place hook", "create_graph"]
+)
 @pytest.mark.parametrize("size", [10, 200_000])
 def test_accumulation_loses_nothing(size, state):
     """Large arrays are added without the lock of the interpreter; every contribution counts all the same."""
