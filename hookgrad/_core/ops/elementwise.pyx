@@ -636,7 +636,8 @@ cdef int check_broadcast(str function, tuple arrays) except -1:
         np.broadcast_shapes(*[np.shape(a) for a in arrays])
     except ValueError:
         shapes = ", ".join([str(np.shape(a)) for a in arrays])
-        raise ValueError(f"{function}: shapes {shapes} do not broadcast: on each axis, counted from the last, lengths must be equal or 1") from None
+        raise ValueError(f"{function}: shapes {shapes} do not broadcast: on each axis, counted from the last, lengths "
+                         f"must be equal or 1") from None
     return 0
 
 
