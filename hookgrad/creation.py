@@ -200,10 +200,14 @@ def eye(n_rows, n_cols=None, k=0, dtype=np.float32, requires_grad=False, *, name
 def zeros_like(x, dtype=None, requires_grad=False, *, name=None):
     """A leaf of zeros, of x's shape and dtype."""
     array = _array("zeros_like", x, None)
-    return _filled(np.zeros(array.shape, array.dtype if dtype is None else _dtype("zeros_like", dtype)), requires_grad, name)
+    return _filled(
+        np.zeros(array.shape, array.dtype if dtype is None else _dtype("zeros_like", dtype)), requires_grad, name
+    )
 
 
 def ones_like(x, dtype=None, requires_grad=False, *, name=None):
     """A leaf of ones, of x's shape and dtype."""
     array = _array("ones_like", x, None)
-    return _filled(np.ones(array.shape, array.dtype if dtype is None else _dtype("ones_like", dtype)), requires_grad, name)
+    return _filled(
+        np.ones(array.shape, array.dtype if dtype is None else _dtype("ones_like", dtype)), requires_grad, name
+    )

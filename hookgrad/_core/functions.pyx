@@ -12,9 +12,9 @@ from numpy.exceptions import AxisError
 
 from hookgrad._core.ops cimport elementwise as ew
 from hookgrad._core.ops cimport losses, reduction, shape as shapes
-from hookgrad._core.kernels cimport as_array, is_float_type, is_ndarray, quietly
+from hookgrad._core.kernels cimport as_array, is_float_type, quietly
 from hookgrad._core.operators cimport compare, data_operator, matmul_checked
-from hookgrad._core.record cimport array_of, operand, to_variable
+from hookgrad._core.record cimport operand, to_variable
 from hookgrad._core.ops.reduction cimport axes_t
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap
 
@@ -291,7 +291,9 @@ def divide(x1, x2, /):
 
 
 def power(x1, x2, /):
-    """x1^x2, elementwise and broadcast; the gradients are g x2 x1^(x2 - 1) and g x1^x2 log(x1), each exactly 0 where its factor is 0.
+    """x1^x2, elementwise and broadcast.
+
+    The gradients are g x2 x1^(x2 - 1) and g x1^x2 log(x1), each exactly 0 where its factor x2 or x1 is 0.
 
     >>> import hookgrad as hg
     >>> hg.power(hg.tensor([3.]), 2.)
@@ -611,7 +613,9 @@ def var(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
 
 
 def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
-    """The standard deviation over axes. The gradient is g (x - mean) / (n - ddof) / std, and exactly 0 where the deviation is 0.
+    """The standard deviation over axes.
+
+    The gradient is g (x - mean) / (n - ddof) / std, and exactly 0 where the deviation is 0.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The hook classes, and the loops that call them.
 
-Two abstract classes, as in the design that this follows: a `VariableWrapperHook` maps a gradient to a gradient and never
-changes its input; an `InplaceVariableWrapperHook` changes a leaf's accumulated gradient. They share only the record of
-their registration (`Hook`), and are managed by the `VariableWrapper` they are registered on.
+Two abstract classes, as in the design that this follows: a `VariableWrapperHook` maps a gradient to a gradient and
+never changes its input; an `InplaceVariableWrapperHook` changes a leaf's accumulated gradient. They share only the
+record of their registration (`Hook`), and are managed by the `VariableWrapper` they are registered on.
 
 Note [What a hook may do]
 -------------------------

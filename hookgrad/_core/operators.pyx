@@ -9,7 +9,7 @@ from hookgrad._core.ops cimport elementwise as ew
 from hookgrad._core cimport inner_loops as loops
 from hookgrad._core.grad_mode cimport is_recording
 from hookgrad._core.ops.indexing cimport getitem
-from hookgrad._core.kernels cimport as_array, binary_out, is_float_type, is_ndarray, quietly
+from hookgrad._core.kernels cimport as_array, binary_out, is_float_type, quietly
 from hookgrad._core.ops.products cimport matmul
 from hookgrad._core.record cimport array_of, node_of, operand, to_variable
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap
@@ -68,8 +68,8 @@ cdef object change(VariableWrapper self, loops.InnerLoop loop, object other):
                            f"the hook (return grad * 2), or use register_inplace_hook")
     if is_recording():
         if self.node is not None and self.is_leaf:
-            raise RuntimeError(f"in-place {loop.name}: a leaf that requires grad cannot be changed while operations are "
-                               f"recorded; do it under no_grad()")
+            raise RuntimeError(f"in-place {loop.name}: a leaf that requires grad cannot be changed while operations "
+                               f"are recorded; do it under no_grad()")
         if self.node is not None or node_of(value) is not None:
             raise RuntimeError(f"in-place {loop.name}: an in-place change is not recorded where a gradient is needed; "
                                f"write y = y + x for y += x, or do it under no_grad()")
@@ -231,7 +231,8 @@ cdef class TensorBase(VariableWrapper):
             There are several elements and no index.
         """
         if not index and cnp.PyArray_SIZE(self.data) != 1:
-            raise ValueError(f"item: a tensor of shape {self.shape} has {self.size} elements, expected 1; give an index")
+            raise ValueError(f"item: a tensor of shape {self.shape} has {self.size} elements, expected 1; give an "
+                             f"index")
         return (<object> self.data).item(*index)
 
     def tolist(self):

@@ -285,7 +285,7 @@ cdef class VariableWrapper:
         """
         if is_ndarray(self.stored_grad):
             # Interior gradients share their memory with others until somebody looks.
-            if not is_exclusive(<cnp.ndarray> self.stored_grad):
+            if not self.owns_grad and not is_exclusive(<cnp.ndarray> self.stored_grad):
                 self.stored_grad = cnp.PyArray_NewCopy(<cnp.ndarray> self.stored_grad, cnp.NPY_CORDER)
             self.stored_grad = wrap(<cnp.ndarray> self.stored_grad)
         return self.stored_grad
@@ -303,10 +303,12 @@ cdef class VariableWrapper:
             if value.dtype != self.dtype:
                 raise TypeError(f"grad: got dtype {value.dtype}, expected the tensor's own, {self.dtype}")
         self.stored_grad = value
+        self.grad_writes += 1
 
     @grad.deleter
     def grad(self):
         self.stored_grad = None
+        self.grad_writes += 1
 
 
 cdef bint leads_to(VariableWrapper start, VariableWrapper end):

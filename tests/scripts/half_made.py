@@ -2,8 +2,9 @@
 
 import sys
 
-import hookgrad as hg
 from hookgrad._core.hooks import LambdaInplaceVariableWrapperHook
+
+import hookgrad as hg
 
 
 class WithoutInit(LambdaInplaceVariableWrapperHook):

@@ -19,7 +19,7 @@ from hookgrad._core.kernels cimport (
     as_array, binary, binary_into, cast, is_float_type, is_ndarray, quietly, unary, unary_into)
 from hookgrad._core.record cimport (
     array_of, finish, is_variable_or_array, node_of, operand, saved, saved_data, saved_output, to_variable)
-from hookgrad._core.ops.shape cimport broadcast_note, broadcast_to, sum_to, unbroadcast
+from hookgrad._core.ops.shape cimport broadcast_note, sum_to, unbroadcast
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap, wrap_recorded, wrap_unrecorded
 from hookgrad._core.versions cimport now
 
@@ -194,8 +194,8 @@ cdef class Remainder(BinaryOp):
         # x1 - x2 floor(x1 / x2), with the slope of floor 0
         if i == 0:
             return unbroadcast(node, 0, g)
-        whole = quietly(np.floor_divide, (saved_data(node, 0), saved_data(node, 1)))
-        return unbroadcast(node, 1, neg_into(mul(g, as_array(whole) if isinstance(whole, cnp.ndarray) else float(whole))))
+        whole = as_array(quietly(np.floor_divide, (saved_data(node, 0), saved_data(node, 1))))
+        return unbroadcast(node, 1, neg_into(mul(g, whole)))
 
 
 cdef class Extremum(BinaryOp):
@@ -635,8 +635,9 @@ cdef int check_broadcast(str function, tuple arrays) except -1:
     try:
         np.broadcast_shapes(*[np.shape(a) for a in arrays])
     except ValueError:
-        raise ValueError(f"{function}: shapes {', '.join([str(np.shape(a)) for a in arrays])} do not broadcast: on each "
-                         f"axis, counted from the last, lengths must be equal or 1") from None
+        shapes = ", ".join([str(np.shape(a)) for a in arrays])
+        raise ValueError(f"{function}: shapes {shapes} do not broadcast: on each axis, counted from the last, lengths "
+                         f"must be equal or 1") from None
     return 0
 
 
@@ -671,9 +672,9 @@ cdef object clip(object x, object low, object high):
         return wrap_unrecorded(out)
     # np.clip is minimum(maximum(x, low), high): high wins where the bounds cross.
     shape = (<object> out).shape
+    raised = a if lo is None else np.maximum(a, raw(lo))
     below = np.zeros(shape, bool) if lo is None else np.less(a, raw(lo))
-    above = np.zeros(shape, bool) if hi is None else np.greater(np.maximum(a, raw(lo)) if lo is not None else a,
-                                                                    raw(hi))
+    above = np.zeros(shape, bool) if hi is None else np.greater(raised, raw(hi))
     node = new_node(CLIP)
     node.edges = 3
     node.next0 = node_of(v)
