@@ -13,8 +13,9 @@ ARITHMETIC = {
     "*": operator.mul,
     "/": operator.truediv,
     "**": operator.pow,
+    "%": operator.mod,
 }
-DATA = {"//": operator.floordiv, "%": operator.mod}
+DATA = {"//": operator.floordiv}
 COMPARISONS = {
     "==": operator.eq,
     "!=": operator.ne,

@@ -402,6 +402,8 @@ ROWS = [
     _binary("power", positive, real),
     _binary("maximum", on_grid, off_grid),
     _binary("minimum", on_grid, off_grid),
+    # The quotients lie between -1/2 and 1/2, and none is 0: away from the jumps.
+    _binary("remainder", off_grid, lambda rng, shape: 5 + rng.random(shape)),
     *[_with_number(name, 2.5, real, side) for name in ("add", "subtract", "multiply") for side in ("left", "right")],
     *[_with_number(name, 3, real, side) for name in ("add", "subtract", "multiply") for side in ("left", "right")],
     *[_with_number(name, 0.1, off_grid, side) for name in ("maximum", "minimum") for side in ("left", "right")],
@@ -776,6 +778,7 @@ DATA_ROWS = [
         Row(name, getattr(np, name), (on_grid, on_grid), TWO, mixes=True)
         for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
     ],
+    Row("floor_divide", np.floor_divide, (on_grid, off_grid), TWO, mixes=True),
     *[
         Row(
             name,
@@ -787,10 +790,13 @@ DATA_ROWS = [
     ],
 ]
 
-#: Public callables that compute nothing from tensors: they make them, or they differentiate.
+#: Public callables that compute nothing from float tensors: they make them, differentiate, or are for integers alone.
 NOT_OPERATIONS = {
     "arange",
     "asarray",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
     "enable_grad",
     "eye",
     "from_numpy",

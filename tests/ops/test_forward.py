@@ -101,5 +101,5 @@ def test_data_functions_equal_numpy(data_row, dtype):
         expected = example.expected(*arrays)
         for tensors in (map(hg.tensor, arrays), numeric.leaves(arrays), arrays):
             y = example.compute(*tensors)
-            assert (y.dtype, y.shape, y.requires_grad) == (np.dtype(bool), expected.shape, False), str(example)
+            assert (y.dtype, y.shape, y.requires_grad) == (expected.dtype, expected.shape, False), str(example)
             np.testing.assert_array_equal(y.numpy(), expected, err_msg=str(example))
