@@ -9,7 +9,7 @@ Tensor([20., 40.], dtype=float32)
 """
 
 try:
-    from hookgrad._core import variable as _variable  # noqa: F401
+    from hookgrad._core import variable as _variable
 except ModuleNotFoundError as _error:
     if not (_error.name or "").startswith("hookgrad._core"):
         raise
@@ -25,6 +25,9 @@ from hookgrad._core.functions import (
     all,
     any,
     astype,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
     broadcast_to,
     clip,
     concatenate,
@@ -37,6 +40,7 @@ from hookgrad._core.functions import (
     exp,
     expand_dims,
     expm1,
+    floor_divide,
     greater,
     greater_equal,
     less,
@@ -57,6 +61,7 @@ from hookgrad._core.functions import (
     prod,
     reciprocal,
     relu,
+    remainder,
     reshape,
     sigmoid,
     sin,
@@ -74,6 +79,7 @@ from hookgrad._core.functions import (
     where,
 )
 from hookgrad._core.grad_mode import is_grad_enabled
+from hookgrad._tensor import Tensor
 from hookgrad.autograd import enable_grad, grad, no_grad, set_grad_enabled
 from hookgrad.creation import (
     arange,
@@ -89,7 +95,6 @@ from hookgrad.creation import (
     zeros_like,
 )
 from hookgrad.hooks import HookRemoveHelper
-from hookgrad._tensor import Tensor
 from hookgrad.version import __version__
 
 abs = absolute

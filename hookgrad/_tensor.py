@@ -155,7 +155,10 @@ class Tensor(TensorBase):
     def __repr__(self):
         prefix = "Tensor("
         values = np.array2string(self.numpy(), separator=", ", prefix=prefix)
-        words = [values, f"dtype={self.dtype}"]
+        words = [values]
+        if self.size == 0 and self.ndim > 1:
+            words.append(f"shape={self.shape}")
+        words.append(f"dtype={self.dtype}")
         if self.name is not None:
             words.append(f"name={self.name!r}")
         if self.requires_grad:

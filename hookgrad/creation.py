@@ -9,7 +9,10 @@ from hookgrad._core.variable import VariableWrapper, make_tensor
 
 def _dtype(function, dtype):
     """A dtype that a tensor can have."""
-    dtype = np.dtype(dtype)
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(f"{function}: {error}") from None
     if dtype.kind not in "biuf" or (dtype.kind == "f" and dtype.itemsize not in (4, 8)):
         raise TypeError(f"{function}: got dtype {dtype}, expected bool, an integer, float32 or float64")
     return dtype
@@ -180,9 +183,8 @@ def arange(start, stop=None, step=1, dtype=None, requires_grad=False, *, name=No
     if dtype is None and any(type(value) is float for value in (start, stop, step)):
         dtype = np.float32
     array = np.arange(start, stop, step)
-    if dtype is not None:
-        array = array.astype(_dtype("arange", dtype))
-    return _filled(array, requires_grad, name)
+    dtype = _dtype("arange", array.dtype if dtype is None else dtype)
+    return _filled(array.astype(dtype, copy=False), requires_grad, name)
 
 
 def eye(n_rows, n_cols=None, k=0, dtype=np.float32, requires_grad=False, *, name=None):
@@ -197,9 +199,15 @@ def eye(n_rows, n_cols=None, k=0, dtype=np.float32, requires_grad=False, *, name
 
 def zeros_like(x, dtype=None, requires_grad=False, *, name=None):
     """A leaf of zeros, of x's shape and dtype."""
-    return _filled(np.zeros_like(_array("zeros_like", x, None), dtype, subok=False), requires_grad, name)
+    array = _array("zeros_like", x, None)
+    return _filled(
+        np.zeros(array.shape, array.dtype if dtype is None else _dtype("zeros_like", dtype)), requires_grad, name
+    )
 
 
 def ones_like(x, dtype=None, requires_grad=False, *, name=None):
     """A leaf of ones, of x's shape and dtype."""
-    return _filled(np.ones_like(_array("ones_like", x, None), dtype, subok=False), requires_grad, name)
+    array = _array("ones_like", x, None)
+    return _filled(
+        np.ones(array.shape, array.dtype if dtype is None else _dtype("ones_like", dtype)), requires_grad, name
+    )

@@ -7,19 +7,28 @@ from hookgrad._core import functions
 _UFUNCS = {
     getattr(np, name): getattr(functions, name)
     for name in (
-        "absolute add cos divide equal exp expm1 greater greater_equal less less_equal log log1p matmul maximum minimum "
-        "multiply negative not_equal power reciprocal sin sqrt square subtract tanh"
+        "absolute add bitwise_and bitwise_or bitwise_xor cos divide equal exp expm1 floor_divide greater greater_equal "
+        "less less_equal log log1p matmul maximum minimum multiply negative not_equal power reciprocal remainder sin "
+        "sqrt square subtract tanh"
     ).split()
 }
 
 _FUNCTIONS = {
     getattr(np, name): getattr(functions, name)
     for name in (
-        "all any astype broadcast_to clip concatenate copy cumsum dot expand_dims max mean min prod reshape squeeze "
+        "all any astype broadcast_to concatenate copy cumsum dot expand_dims max mean min prod reshape squeeze "
         "stack std sum transpose var where"
     ).split()
     if hasattr(np, name)
 }
+
+
+def _clip(a, a_min=None, a_max=None, *, min=None, max=None):
+    """NumPy's two pairs of names for the bounds."""
+    return functions.clip(a, a_min if min is None else min, a_max if max is None else max)
+
+
+_FUNCTIONS[np.clip] = _clip
 
 
 def array_ufunc(self, ufunc, method, *inputs, **kwargs):

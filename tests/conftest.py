@@ -1,35 +1,18 @@
 """What all tests share: a header that says which build they run, and the fixtures that need an installed one."""
 
 import os
-import sys
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hookgrad._core.inner_loops import TRACED
 
 import hookgrad
 
 # Set by tox, where the package is installed: there, nothing about packaging may be skipped.
 MUST_BE_INSTALLED = os.environ.get("HOOKGRAD_TEST_INSTALLED", "0") not in ("", "0")
 PACKAGE = Path(hookgrad.__file__).parent
-
-
-def is_traced():
-    """Whether the core was built with line tracing: a trace function then sees the lines of the .pyx files."""
-    seen = []
-
-    def trace(frame, event, argument):
-        seen.append(frame.f_code.co_filename)
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        hookgrad.tensor([1.0]).sum()
-    finally:
-        sys.settrace(before)
-    return any(name.endswith(".pyx") for name in seen)
 
 
 def why_not_installed():
@@ -47,7 +30,7 @@ def why_not_installed():
 def pytest_report_header():
     why_not = why_not_installed()
     return (
-        f"hookgrad {hookgrad.__version__}, {'traced' if is_traced() else 'untraced'} build in {PACKAGE} "
+        f"hookgrad {hookgrad.__version__}, {'traced' if TRACED else 'untraced'} build in {PACKAGE} "
         f"({'installed' if why_not is None else f'not installed: {why_not}'}), NumPy {np.__version__}"
     )
 
@@ -55,7 +38,7 @@ def pytest_report_header():
 @pytest.fixture(scope="session")
 def traced_build():
     """Whether the build is one for coverage."""
-    return is_traced()
+    return TRACED
 
 
 @pytest.fixture(scope="session")

@@ -372,7 +372,7 @@ def test_info_blas_threads(run):
     threadpoolctl = pytest.importorskip("threadpoolctl")
     if not [library for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]:
         pytest.skip("threadpoolctl does not know this NumPy's BLAS")
-    one = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")}
+    one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     assert json.loads(run("info", "--json", **one).stdout)["blas"]["threads"] == 1
 
 

@@ -21,10 +21,13 @@ PARSER = doctest.DocTestParser()
 
 
 def modules():
-    """The package and all its modules, private ones too: what they define is public under other names."""
+    """The package and all its modules, private ones too: what they define is public under other names.
+
+    The command line is no part of the library: it has no examples, and parts of it need the demo extra.
+    """
     yield hg
     for found in pkgutil.walk_packages(hg.__path__, "hookgrad."):
-        if not found.name.endswith(".__main__"):  # importing it runs the command line
+        if not found.name.startswith(("hookgrad.cli", "hookgrad.__main__")):
             yield importlib.import_module(found.name)
 
 

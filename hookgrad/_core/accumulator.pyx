@@ -85,8 +85,8 @@ cdef class GradientAccumulator:
 
     cdef int accumulate(self, VariableWrapper leaf, object g) except -1:
         """Add a sum to a leaf's ``.grad``. See Note [All or nothing]."""
-        cdef object old = leaf.stored_grad
-        return place(leaf, g, old, new_grad(leaf, g))
+        cdef unsigned int writes = leaf.grad_writes
+        return place(leaf, g, writes, new_grad(leaf, g))
 
     cdef int call_reduce_hooks(self, GradNode node, VariableWrapper leaf, tuple hooks) except -1:
         """Run the hooks on the accumulated gradient of a leaf."""
@@ -101,18 +101,18 @@ cdef class GradientAccumulator:
     cdef int commit(self) except -1:
         """Accumulate all staged sums."""
         cdef list staged = self.staged
-        cdef list olds = [], news = []
+        cdef list writes = [], grads = []
         cdef Py_ssize_t k
         cdef object g
         # First all that can fail, then all that changes a .grad.
         for k in range(0, len(staged), 2):
             g = staged[k + 1]
             staged[k + 1] = None        # so that `g` is the only reference, and can be adopted
-            olds.append((<VariableWrapper> staged[k]).stored_grad)
-            news.append(new_grad(<VariableWrapper> staged[k], g))
+            writes.append((<VariableWrapper> staged[k]).grad_writes)
+            grads.append(new_grad(<VariableWrapper> staged[k], g))
             staged[k + 1] = g
         for k in range(0, len(staged), 2):
-            place(<VariableWrapper> staged[k], staged[k + 1], olds[k // 2], news[k // 2])
+            place(<VariableWrapper> staged[k], staged[k + 1], writes[k // 2], grads[k // 2])
         self.staged = []
         return 0
 
@@ -137,22 +137,23 @@ cdef object new_grad(VariableWrapper leaf, object g):
     return binary(ADD, held.data, g)
 
 
-cdef int place(VariableWrapper leaf, object g, object old, object new) except -1:
-    """Make the change that `new_grad` prepared when ``.grad`` was `old`.
+cdef int place(VariableWrapper leaf, object g, unsigned int writes, object new) except -1:
+    """Make the change that `new_grad` prepared when ``.grad`` had been written so often.
 
     Large copies and sums release the GIL, so another thread that shares the leaf may have written it since: then the
     change is prepared again. The comparison and the write, and an addition in place, happen under the GIL.
     """
-    while leaf.stored_grad is not old:
-        old = leaf.stored_grad
+    while leaf.grad_writes != writes:
+        writes = leaf.grad_writes
         new = new_grad(leaf, g)
     if new is not None:
         leaf.stored_grad = new
         leaf.owns_grad = True
-    elif is_ndarray(old):
-        add_to(<cnp.ndarray> old, <cnp.ndarray> g)
+    elif is_ndarray(leaf.stored_grad):
+        add_to(<cnp.ndarray> leaf.stored_grad, <cnp.ndarray> g)
     else:
-        add_to((<VariableWrapper> old).data, <cnp.ndarray> g)
+        add_to((<VariableWrapper> leaf.stored_grad).data, <cnp.ndarray> g)
+    leaf.grad_writes += 1
     return 0
 
 

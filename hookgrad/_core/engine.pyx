@@ -465,6 +465,7 @@ cdef class BasicEngine(Engine):
             self.replaced.append(tensor.stored_grad)
             tensor.stored_grad = g if is_ndarray(g) else alias(<VariableWrapper> g)
             tensor.owns_grad = False
+            tensor.grad_writes += 1
         return self.accumulator.call_gradient_hooks(node, g)
 
     cdef int leaf_gradient(self, GradNode node, RunState *state, object g) except -1:

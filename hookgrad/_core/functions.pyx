@@ -12,9 +12,9 @@ from numpy.exceptions import AxisError
 
 from hookgrad._core.ops cimport elementwise as ew
 from hookgrad._core.ops cimport losses, reduction, shape as shapes
-from hookgrad._core.kernels cimport as_array, is_float_type, is_ndarray, quietly
-from hookgrad._core.operators cimport compare, matmul_checked
-from hookgrad._core.record cimport array_of, operand, to_variable
+from hookgrad._core.kernels cimport as_array, is_float_type, quietly
+from hookgrad._core.operators cimport compare, data_operator, matmul_checked
+from hookgrad._core.record cimport operand, to_variable
 from hookgrad._core.ops.reduction cimport axes_t
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap
 
@@ -26,14 +26,29 @@ ctypedef object (*reduction_fn)(object, axes_t, bint)
 # Arguments ------------------------------------------------------------------------------------------------------------
 
 
-cdef object given(object result, str function, object x1, object x2=None):
+cdef object given(object result, str function, tuple operands):
     """A result, or a TypeError where an operand could not be a tensor."""
     if result is NotImplemented:
-        for x in (x1, x2):
-            if operand(x) is NotImplemented:
-                raise TypeError(f"{function}: got {type(x).__name__}, expected a Tensor, an ndarray, a number or a "
-                                f"list of numbers")
+        for x in operands:
+            if operand(x, function) is NotImplemented and x is not None:
+                break
+        raise TypeError(f"{function}: got {type(x).__name__}, expected a Tensor, an ndarray, a number or a list of "
+                        f"numbers")
     return result if is_variable(result) else wrap(as_array(result))
+
+
+ctypedef object (*binary_fn)(object, object)
+
+
+cdef object given2(binary_fn fn, str function, object x1, object x2):
+    """A function of two operands, of which one becomes a tensor if none is: the array, not the Python number."""
+    cdef object a = x1, b = x2
+    if not is_variable(a) and not is_variable(b):
+        if type(a) is float or type(a) is int or type(a) is bool:
+            b = to_variable(b, function)
+        else:
+            a = to_variable(a, function)
+    return given(fn(a, b), function, (x1, x2))
 
 
 cdef int axis_of(object axis, int nd, str function) except -1:
@@ -100,7 +115,7 @@ def negative(x, /):
     >>> hg.negative(hg.tensor([2.]))
     Tensor([-2.], dtype=float32)
     """
-    return given(ew.neg(x), "negative", x)
+    return given(ew.neg(x), "negative", (x,))
 
 
 def absolute(x, /):
@@ -110,7 +125,7 @@ def absolute(x, /):
     >>> hg.absolute(hg.tensor([-2.]))
     Tensor([2.], dtype=float32)
     """
-    return given(ew.absolute(x), "absolute", x)
+    return given(ew.absolute(x), "absolute", (x,))
 
 
 def exp(x, /):
@@ -120,7 +135,7 @@ def exp(x, /):
     >>> hg.exp(hg.tensor([0.]))
     Tensor([1.], dtype=float32)
     """
-    return given(ew.exp(x), "exp", x)
+    return given(ew.exp(x), "exp", (x,))
 
 
 def log(x, /):
@@ -130,7 +145,7 @@ def log(x, /):
     >>> hg.log(hg.tensor([1.]))
     Tensor([0.], dtype=float32)
     """
-    return given(ew.log(x), "log", x)
+    return given(ew.log(x), "log", (x,))
 
 
 def log1p(x, /):
@@ -140,7 +155,7 @@ def log1p(x, /):
     >>> hg.log1p(hg.tensor([0.]))
     Tensor([0.], dtype=float32)
     """
-    return given(ew.log1p(x), "log1p", x)
+    return given(ew.log1p(x), "log1p", (x,))
 
 
 def expm1(x, /):
@@ -150,7 +165,7 @@ def expm1(x, /):
     >>> hg.expm1(hg.tensor([0.]))
     Tensor([0.], dtype=float32)
     """
-    return given(ew.expm1(x), "expm1", x)
+    return given(ew.expm1(x), "expm1", (x,))
 
 
 def sqrt(x, /):
@@ -160,7 +175,7 @@ def sqrt(x, /):
     >>> hg.sqrt(hg.tensor([4.]))
     Tensor([2.], dtype=float32)
     """
-    return given(ew.sqrt(x), "sqrt", x)
+    return given(ew.sqrt(x), "sqrt", (x,))
 
 
 def square(x, /):
@@ -170,7 +185,7 @@ def square(x, /):
     >>> hg.square(hg.tensor([3.]))
     Tensor([9.], dtype=float32)
     """
-    return given(ew.square(x), "square", x)
+    return given(ew.square(x), "square", (x,))
 
 
 def reciprocal(x, /):
@@ -180,7 +195,7 @@ def reciprocal(x, /):
     >>> hg.reciprocal(hg.tensor([4.]))
     Tensor([0.25], dtype=float32)
     """
-    return given(ew.reciprocal(x), "reciprocal", x)
+    return given(ew.reciprocal(x), "reciprocal", (x,))
 
 
 def sin(x, /):
@@ -190,7 +205,7 @@ def sin(x, /):
     >>> hg.sin(hg.tensor([0.]))
     Tensor([0.], dtype=float32)
     """
-    return given(ew.sin(x), "sin", x)
+    return given(ew.sin(x), "sin", (x,))
 
 
 def cos(x, /):
@@ -200,7 +215,7 @@ def cos(x, /):
     >>> hg.cos(hg.tensor([0.]))
     Tensor([1.], dtype=float32)
     """
-    return given(ew.cos(x), "cos", x)
+    return given(ew.cos(x), "cos", (x,))
 
 
 def tanh(x, /):
@@ -210,7 +225,7 @@ def tanh(x, /):
     >>> hg.tanh(hg.tensor([0.]))
     Tensor([0.], dtype=float32)
     """
-    return given(ew.tanh(x), "tanh", x)
+    return given(ew.tanh(x), "tanh", (x,))
 
 
 def sigmoid(x, /):
@@ -220,7 +235,7 @@ def sigmoid(x, /):
     >>> hg.sigmoid(hg.tensor([0.]))
     Tensor([0.5], dtype=float32)
     """
-    return given(ew.sigmoid(x), "sigmoid", x)
+    return given(ew.sigmoid(x), "sigmoid", (x,))
 
 
 def relu(x, /):
@@ -230,7 +245,7 @@ def relu(x, /):
     >>> hg.relu(hg.tensor([-1.]))
     Tensor([0.], dtype=float32)
     """
-    return given(ew.relu(x), "relu", x)
+    return given(ew.relu(x), "relu", (x,))
 
 
 # Elementwise, two operands --------------------------------------------------------------------------------------------
@@ -242,8 +257,7 @@ def add(x1, x2, /):
     >>> hg.add(hg.tensor([3.]), 2.)
     Tensor([5.], dtype=float32)
     """
-    return given(ew.add(x1, x2) if is_variable(x1) or is_variable(x2) else ew.add(to_variable(x1, "add"), x2),
-                 "add", x1, x2)
+    return given2(ew.add, "add", x1, x2)
 
 
 def subtract(x1, x2, /):
@@ -253,8 +267,7 @@ def subtract(x1, x2, /):
     >>> hg.subtract(hg.tensor([3.]), 2.)
     Tensor([1.], dtype=float32)
     """
-    return given(ew.sub(x1, x2) if is_variable(x1) or is_variable(x2) else ew.sub(to_variable(x1, "subtract"), x2),
-                 "subtract", x1, x2)
+    return given2(ew.sub, "subtract", x1, x2)
 
 
 def multiply(x1, x2, /):
@@ -264,8 +277,7 @@ def multiply(x1, x2, /):
     >>> hg.multiply(hg.tensor([3.]), 2.)
     Tensor([6.], dtype=float32)
     """
-    return given(ew.mul(x1, x2) if is_variable(x1) or is_variable(x2) else ew.mul(to_variable(x1, "multiply"), x2),
-                 "multiply", x1, x2)
+    return given2(ew.mul, "multiply", x1, x2)
 
 
 def divide(x1, x2, /):
@@ -275,19 +287,19 @@ def divide(x1, x2, /):
     >>> hg.divide(hg.tensor([3.]), 2.)
     Tensor([1.5], dtype=float32)
     """
-    return given(ew.div(x1, x2) if is_variable(x1) or is_variable(x2) else ew.div(to_variable(x1, "divide"), x2),
-                 "divide", x1, x2)
+    return given2(ew.div, "divide", x1, x2)
 
 
 def power(x1, x2, /):
-    """x1^x2, elementwise and broadcast; the gradients are g x2 x1^(x2 - 1) and g x1^x2 log(x1), each exactly 0 where its factor is 0.
+    """x1^x2, elementwise and broadcast.
+
+    The gradients are g x2 x1^(x2 - 1) and g x1^x2 log(x1), each exactly 0 where its factor x2 or x1 is 0.
 
     >>> import hookgrad as hg
     >>> hg.power(hg.tensor([3.]), 2.)
     Tensor([9.], dtype=float32)
     """
-    return given(ew.power(x1, x2) if is_variable(x1) or is_variable(x2) else ew.power(to_variable(x1, "power"), x2),
-                 "power", x1, x2)
+    return given2(ew.power, "power", x1, x2)
 
 
 def maximum(x1, x2, /):
@@ -297,8 +309,7 @@ def maximum(x1, x2, /):
     >>> hg.maximum(hg.tensor([3.]), 2.)
     Tensor([3.], dtype=float32)
     """
-    return given(ew.maximum(x1, x2) if is_variable(x1) or is_variable(x2) else ew.maximum(to_variable(x1, "maximum"), x2),
-                 "maximum", x1, x2)
+    return given2(ew.maximum, "maximum", x1, x2)
 
 
 def minimum(x1, x2, /):
@@ -308,38 +319,67 @@ def minimum(x1, x2, /):
     >>> hg.minimum(hg.tensor([3.]), 2.)
     Tensor([2.], dtype=float32)
     """
-    return given(ew.minimum(x1, x2) if is_variable(x1) or is_variable(x2) else ew.minimum(to_variable(x1, "minimum"), x2),
-                 "minimum", x1, x2)
+    return given2(ew.minimum, "minimum", x1, x2)
 
 
 def equal(x1, x2, /):
     """x1 == x2, elementwise and broadcast: bools, which are data and have no gradient."""
-    return given(compare(np.equal, x1, x2), "equal", x1, x2)
+    return given(compare(np.equal, x1, x2), "equal", (x1, x2))
 
 
 def not_equal(x1, x2, /):
     """x1 != x2, elementwise and broadcast: bools, which are data and have no gradient."""
-    return given(compare(np.not_equal, x1, x2), "not_equal", x1, x2)
+    return given(compare(np.not_equal, x1, x2), "not_equal", (x1, x2))
 
 
 def less(x1, x2, /):
     """x1 < x2, elementwise and broadcast: bools, which are data and have no gradient."""
-    return given(compare(np.less, x1, x2), "less", x1, x2)
+    return given(compare(np.less, x1, x2), "less", (x1, x2))
 
 
 def less_equal(x1, x2, /):
     """x1 <= x2, elementwise and broadcast: bools, which are data and have no gradient."""
-    return given(compare(np.less_equal, x1, x2), "less_equal", x1, x2)
+    return given(compare(np.less_equal, x1, x2), "less_equal", (x1, x2))
 
 
 def greater(x1, x2, /):
     """x1 > x2, elementwise and broadcast: bools, which are data and have no gradient."""
-    return given(compare(np.greater, x1, x2), "greater", x1, x2)
+    return given(compare(np.greater, x1, x2), "greater", (x1, x2))
 
 
 def greater_equal(x1, x2, /):
     """x1 >= x2, elementwise and broadcast: bools, which are data and have no gradient."""
-    return given(compare(np.greater_equal, x1, x2), "greater_equal", x1, x2)
+    return given(compare(np.greater_equal, x1, x2), "greater_equal", (x1, x2))
+
+
+def remainder(x1, x2, /):
+    """x1 - x2 floor(x1 / x2), elementwise and broadcast; the gradients are g and -g floor(x1 / x2).
+
+    >>> import hookgrad as hg
+    >>> hg.remainder(hg.tensor([5.]), 3.)
+    Tensor([2.], dtype=float32)
+    """
+    return given2(ew.remainder, "remainder", x1, x2)
+
+
+def floor_divide(x1, x2, /):
+    """floor(x1 / x2), elementwise and broadcast: data, since its derivative is 0."""
+    return given(data_operator(np.floor_divide, x1, x2), "floor_divide", (x1, x2))
+
+
+def bitwise_and(x1, x2, /):
+    """x1 & x2 of integers or bools, elementwise and broadcast: data."""
+    return given(data_operator(np.bitwise_and, x1, x2), "bitwise_and", (x1, x2))
+
+
+def bitwise_or(x1, x2, /):
+    """x1 | x2 of integers or bools, elementwise and broadcast: data."""
+    return given(data_operator(np.bitwise_or, x1, x2), "bitwise_or", (x1, x2))
+
+
+def bitwise_xor(x1, x2, /):
+    """x1 ^ x2 of integers or bools, elementwise and broadcast: data."""
+    return given(data_operator(np.bitwise_xor, x1, x2), "bitwise_xor", (x1, x2))
 
 
 def where(condition, x1, x2, /):
@@ -359,7 +399,7 @@ def where(condition, x1, x2, /):
     """
     if not is_variable(x1) and not is_variable(x2):
         x1 = to_variable(x1, "where")
-    return given(ew.where(condition, x1, x2), "where", x1, x2)
+    return given(ew.where(condition, x1, x2), "where", (condition, x1, x2))
 
 
 def clip(x, min=None, max=None):
@@ -379,8 +419,10 @@ def clip(x, min=None, max=None):
     Tensor([-1.,  0.,  1.], dtype=float32)
     """
     if min is None and max is None:
-        return given(copy(x), "clip", x)
-    return given(ew.clip(to_variable(x, "clip"), min, max), "clip", x)
+        return copy(to_variable(x, "clip"))
+    if not is_variable(min) and not is_variable(max):
+        x = to_variable(x, "clip")
+    return given(ew.clip(x, min, max), "clip", (x, min, max))
 
 
 def astype(x, dtype, /):
@@ -571,7 +613,9 @@ def var(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
 
 
 def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
-    """The standard deviation over axes. The gradient is g (x - mean) / (n - ddof) / std, and exactly 0 where the deviation is 0.
+    """The standard deviation over axes.
+
+    The gradient is g (x - mean) / (n - ddof) / std, and exactly 0 where the deviation is 0.
 
     Parameters
     ----------
@@ -691,12 +735,12 @@ def dot(x1, x2, /):
     cdef VariableWrapper a = to_variable(x1, "dot"), b = to_variable(x2, "dot")
     cdef int na = cnp.PyArray_NDIM(a.data), nb = cnp.PyArray_NDIM(b.data)
     if na == 0 or nb == 0:
-        return given(ew.mul(a, b), "dot", x1, x2)
+        return given2(ew.mul, "dot", x1, x2)
+    if a.shape[na - 1] != b.shape[nb - 2 if nb > 1 else 0]:
+        raise ValueError(f"dot: shapes {a.shape} and {b.shape} do not fit: the last axis of the first and the last but "
+                         f"one of the second (its only one, for a vector) must be equal")
     if nb <= 2:
         return matmul_checked(a, b)
-    if a.shape[na - 1] != b.shape[nb - 2]:
-        raise ValueError(f"dot: shapes {a.shape} and {b.shape} do not fit: the last axis of the first and the last but "
-                         f"one of the second must be equal, got {a.shape[na - 1]} and {b.shape[nb - 2]}")
     # Two matrices: (rest of x1, k) @ (k, rest of x2).
     cdef tuple order = (nb - 2,) + tuple(range(nb - 2)) + (nb - 1,)
     cdef tuple left = a.shape[:na - 1], right = b.shape[:nb - 2] + b.shape[nb - 1:]
@@ -942,6 +986,8 @@ def mse_loss(prediction, target):
     Tensor(2., dtype=float32)
     """
     cdef VariableWrapper p = to_variable(prediction, "mse_loss"), t = to_variable(target, "mse_loss")
+    if not is_float_type(cnp.PyArray_TYPE(p.data)) and not is_float_type(cnp.PyArray_TYPE(t.data)):
+        p, t = floats(p), floats(t)     # the difference of unsigned integers would wrap around
     if p.shape != t.shape:
         raise ValueError(f"mse_loss: got shapes {p.shape} and {t.shape}, expected equal ones")
     difference = floats(ew.sub(p, t))

@@ -187,7 +187,6 @@ cdef class HookRemoveHelper:
     Tensor([6.], dtype=float32)
     """
 
-
     def __init__(self):
         raise TypeError("HookRemoveHelper is what register_hook returns; it is not made by calling it")
 

@@ -1,8 +1,8 @@
 """The hook classes, and the loops that call them.
 
-Two abstract classes, as in the design that this follows: a `VariableWrapperHook` maps a gradient to a gradient and never
-changes its input; an `InplaceVariableWrapperHook` changes a leaf's accumulated gradient. They share only the record of
-their registration (`Hook`), and are managed by the `VariableWrapper` they are registered on.
+Two abstract classes, as in the design that this follows: a `VariableWrapperHook` maps a gradient to a gradient and
+never changes its input; an `InplaceVariableWrapperHook` changes a leaf's accumulated gradient. They share only the
+record of their registration (`Hook`), and are managed by the `VariableWrapper` they are registered on.
 
 Note [What a hook may do]
 -------------------------
@@ -510,6 +510,6 @@ cdef str why_no_grad(VariableWrapper variable):
                 f"require grad")
     if variable.unrecorded:
         return ("this tensor was computed while recording was off (no_grad), so no gradient flows to it; compute it "
-                "outside no_grad()")
+                "outside no_grad(), or make a leaf of it with t.stop_gradient = False")
     return ("this tensor is a constant, or was made from constants alone; make the leaves with requires_grad=True, or "
             "set t.stop_gradient = False first")

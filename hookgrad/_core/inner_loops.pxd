@@ -16,7 +16,7 @@ cdef class InnerLoop:
     cdef TypedLoop typed[2]     # [0] float32, [1] float64
 
 
-cdef InnerLoop ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER
+cdef InnerLoop ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, REMAINDER
 cdef InnerLoop MAXIMUM, MINIMUM
 cdef InnerLoop NEGATIVE, ABSOLUTE, SIGN, SQUARE, SQRT, RECIPROCAL
 cdef InnerLoop EXP, LOG, LOG1P, EXPM1, SIN, COS, TANH

@@ -50,6 +50,7 @@ SUBTRACT = InnerLoop(np.subtract)
 MULTIPLY = InnerLoop(np.multiply)
 DIVIDE = InnerLoop(np.divide)
 POWER = InnerLoop(np.power)
+REMAINDER = InnerLoop(np.remainder)
 MAXIMUM = InnerLoop(np.maximum)
 MINIMUM = InnerLoop(np.minimum)
 NEGATIVE = InnerLoop(np.negative)
@@ -164,8 +165,8 @@ SIGMOID_VJP = own(
     "sigmoid_vjp", lambda g, y: g * (y * (1 - y)), <void *> sigmoid_vjp[float], <void *> sigmoid_vjp[double])
 
 #: Every loop of NumPy's that was found, for ``hookgrad info``.
-ALL = (ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, MAXIMUM, MINIMUM, NEGATIVE, ABSOLUTE, SIGN, SQUARE, SQRT, RECIPROCAL,
-       EXP, LOG, LOG1P, EXPM1, SIN, COS, TANH, MATMUL)
+ALL = (ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, REMAINDER, MAXIMUM, MINIMUM, NEGATIVE, ABSOLUTE, SIGN, SQUARE, SQRT,
+       RECIPROCAL, EXP, LOG, LOG1P, EXPM1, SIN, COS, TANH, MATMUL)
 
 cdef extern from *:
     """

@@ -3,12 +3,13 @@
 Design
 ------
 A driver takes ndarrays that are aligned, in native byte order and of one float dtype (the callers see to that; a mask
-may be bool), and at most one Python number, which takes the array's dtype (NEP 50). It allocates the result and calls
-the inner loop on raw pointers. Results are C-contiguous.
+may be bool), and at most one Python number, which takes the array's dtype (NEP 50). It allocates a C-contiguous
+result and calls the inner loop on raw pointers.
 
 * `binary_into` and `unary_into` write into their first operand where it is exclusive (see `is_exclusive`); else they
   are `binary` and `unary`. Callers use them for an array that they do not read again.
-* What no driver takes goes to NumPy's own function (`quietly`), which gives the same values.
+* Operands whose axes do not run forward in memory in C order (transposed, reversed) go to NumPy's own function
+  (`quietly`): it reorders axes, which changes the last bit of some functions, and lays its result out alike.
 * Loops over at least `GIL_FREE` elements release the GIL.
 """
 
@@ -182,6 +183,27 @@ cdef inline bint is_contiguous(cnp.ndarray a) noexcept:
     return cnp.PyArray_FLAGS(a) & cnp.NPY_ARRAY_C_CONTIGUOUS
 
 
+cdef bint runs_forward(cnp.ndarray a) noexcept:
+    """Whether a's axes, but for those of length 1 or stride 0, have positive strides that do not grow inwards."""
+    cdef cnp.npy_intp stride, outer = 0
+    cdef int i
+    if is_contiguous(a):
+        return True
+    for i in range(cnp.PyArray_NDIM(a)):
+        stride = cnp.PyArray_STRIDES(a)[i]
+        if stride == 0 or cnp.PyArray_DIMS(a)[i] == 1:
+            continue
+        if stride < 0 or (outer > 0 and stride > outer):
+            return False
+        outer = stride
+    return True
+
+
+cdef inline cnp.npy_intp flat_step(cnp.ndarray a) noexcept:
+    """The step through a contiguous array. NumPy takes the stride of a single axis, even if it has one element."""
+    return cnp.PyArray_STRIDES(a)[0] if cnp.PyArray_NDIM(a) == 1 else cnp.PyArray_ITEMSIZE(a)
+
+
 # Strided iteration ---------------------------------------------------------------------------------------------------
 
 
@@ -254,7 +276,10 @@ cdef void iterate(Iteration *it, loop_fn fn, void *data, char **start) noexcept 
 
 
 cdef cnp.ndarray unary(InnerLoop loop, cnp.ndarray a):
-    cdef cnp.ndarray out = empty_like(a)
+    cdef cnp.ndarray out
+    if not runs_forward(a):
+        return as_array(quietly(loop.ufunc, (a,)))
+    out = empty_like(a)
     run_unary(loop, a, out)
     return out
 
@@ -281,7 +306,8 @@ cdef int run_unary(InnerLoop loop, cnp.ndarray a, cnp.ndarray out) except -1:
     args[0] = cnp.PyArray_BYTES(a)
     args[1] = cnp.PyArray_BYTES(out)
     if is_contiguous(a):
-        steps[0] = steps[1] = cnp.PyArray_ITEMSIZE(a)
+        steps[0] = flat_step(a)
+        steps[1] = flat_step(out)
         if n < GIL_FREE:
             fn(args, &n, steps, data)
         else:
@@ -311,8 +337,9 @@ cdef inline void run_flat(InnerLoop loop, cnp.ndarray a, cnp.ndarray b, cnp.ndar
     args[0] = cnp.PyArray_BYTES(a)
     args[1] = cnp.PyArray_BYTES(b)
     args[2] = cnp.PyArray_BYTES(out)
-    steps[0] = steps[2] = 4 << which
-    steps[1] = cnp.PyArray_ITEMSIZE(b)      # a mask has another itemsize
+    steps[0] = flat_step(a)
+    steps[1] = flat_step(b)
+    steps[2] = flat_step(out)
     loop.typed[which].fn(args, &n, steps, loop.typed[which].data)
 
 
@@ -326,13 +353,20 @@ cdef cnp.ndarray binary(InnerLoop loop, object a, object b):
     cdef cnp.ndarray out
     cdef int nd
     if not is_ndarray(b):
+        if not runs_forward(<cnp.ndarray> a):
+            return as_array(quietly(loop.ufunc, (a, b)))
         out = empty_like(<cnp.ndarray> a)
     elif not is_ndarray(a):
+        if not runs_forward(<cnp.ndarray> b):
+            return as_array(quietly(loop.ufunc, (a, b)))
         out = empty_like(<cnp.ndarray> b)
     elif is_flat(<cnp.ndarray> a, <cnp.ndarray> b):
         out = empty_like(<cnp.ndarray> a)
         run_flat(loop, <cnp.ndarray> a, <cnp.ndarray> b, out)
         return out
+    elif not runs_forward(<cnp.ndarray> a) or not runs_forward(<cnp.ndarray> b):
+        broadcast_shape(loop, <cnp.ndarray> a, <cnp.ndarray> b, shape)
+        return as_array(quietly(loop.ufunc, (a, b)))
     elif same_shape(<cnp.ndarray> a, <cnp.ndarray> b):
         out = empty_like(<cnp.ndarray> a)
     else:
@@ -353,7 +387,7 @@ cdef cnp.ndarray binary_into(InnerLoop loop, object a, object b):
             return <cnp.ndarray> a
         # The result must have a's shape; b cannot lie in a's memory, since a is exclusive.
         if broadcast_shape(loop, <cnp.ndarray> a, <cnp.ndarray> b, shape) != cnp.PyArray_NDIM(<cnp.ndarray> a) or (
-                not has_shape(<cnp.ndarray> a, shape)):
+                not has_shape(<cnp.ndarray> a, shape)) or not runs_forward(<cnp.ndarray> b):
             return binary(loop, a, b)
     run_binary(loop, a, b, <cnp.ndarray> a)
     return <cnp.ndarray> a
@@ -465,7 +499,7 @@ cdef int run_binary(InnerLoop loop, object a, object b, cnp.ndarray out, bint ke
             args[k] = cnp.PyArray_BYTES(x)
             if is_contiguous(x) and cnp.PyArray_SIZE(x) == n:
                 # As many elements as the result: the same shape but for leading ones.
-                steps[k] = cnp.PyArray_ITEMSIZE(x)
+                steps[k] = flat_step(x)
             elif cnp.PyArray_SIZE(x) == 1:
                 steps[k] = 0
             else:
@@ -482,7 +516,7 @@ cdef int run_binary(InnerLoop loop, object a, object b, cnp.ndarray out, bint ke
         return 0
     args[2] = cnp.PyArray_BYTES(out)
     if flat:
-        steps[2] = cnp.PyArray_ITEMSIZE(out)
+        steps[2] = flat_step(out)
         if keep_gil or n < GIL_FREE:
             fn(args, &n, steps, data)
         else:
@@ -560,7 +594,7 @@ cdef cnp.ndarray reduce(InnerLoop loop, cnp.ndarray a, unsigned long long axes, 
     cdef int nd = cnp.PyArray_NDIM(a), axis, out_nd = 0, switches = 0
     cdef cnp.npy_intp shape[MAX_DIMS]
     cdef cnp.npy_intp row, kept = 1, reduced = 1, item = cnp.PyArray_ITEMSIZE(a)
-    cdef bint reduces, before = False, has_initial = loop is ADD or loop is MULTIPLY
+    cdef bint reduces, started = False, before = False, has_initial = loop is ADD or loop is MULTIPLY
     cdef int which = cnp.PyArray_TYPE(a) - cnp.NPY_FLOAT
     cdef loop_fn fn = loop.typed[which].fn
     cdef void *data = loop.typed[which].data
@@ -574,9 +608,11 @@ cdef cnp.ndarray reduce(InnerLoop loop, cnp.ndarray a, unsigned long long axes, 
             reduced *= cnp.PyArray_DIMS(a)[axis]
         else:
             kept *= cnp.PyArray_DIMS(a)[axis]
-        if axis > 0 and reduces != before:
-            switches += 1
-        before = reduces
+        if cnp.PyArray_DIMS(a)[axis] != 1:      # an axis of length 1 belongs to its neighbours
+            if started and reduces != before:
+                switches += 1
+            before = reduces
+            started = True
         if keepdims or not reduces:
             shape[out_nd] = 1 if reduces else cnp.PyArray_DIMS(a)[axis]
             out_nd += 1
@@ -592,7 +628,7 @@ cdef cnp.ndarray reduce(InnerLoop loop, cnp.ndarray a, unsigned long long axes, 
     target = cnp.PyArray_BYTES(out)
     if has_initial:
         fill(out, 0 if loop is ADD else 1)
-    if nd == 0 or before or axes == 0:
+    if before or not started or reduced == 1:
         if not has_initial:
             for row in range(kept):
                 memcpy(target + row * item, source + row * reduced * item, item)

@@ -9,7 +9,7 @@ from hookgrad._core.ops cimport elementwise as ew
 from hookgrad._core cimport inner_loops as loops
 from hookgrad._core.grad_mode cimport is_recording
 from hookgrad._core.ops.indexing cimport getitem
-from hookgrad._core.kernels cimport as_array, binary_out, is_float_type, is_ndarray, quietly
+from hookgrad._core.kernels cimport as_array, binary_out, is_float_type, quietly
 from hookgrad._core.ops.products cimport matmul
 from hookgrad._core.record cimport array_of, node_of, operand, to_variable
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap
@@ -20,7 +20,7 @@ cnp.import_array()
 
 cdef object compare(object ufunc, object a, object b):
     """A comparison: data, never recorded."""
-    cdef object x = operand(a), y = operand(b)
+    cdef object x = operand(a, ufunc.__name__), y = operand(b, ufunc.__name__)
     if x is NotImplemented or y is NotImplemented:
         return NotImplemented
     return wrap(as_array(ufunc(array_of(x) if is_variable(x) else x, array_of(y) if is_variable(y) else y)))
@@ -28,7 +28,7 @@ cdef object compare(object ufunc, object a, object b):
 
 cdef object data_operator(object ufunc, object a, object b):
     """An operator whose derivative is zero or that is for integers: data, never recorded."""
-    cdef object x = operand(a), y = operand(b)
+    cdef object x = operand(a, ufunc.__name__), y = operand(b, ufunc.__name__)
     if x is NotImplemented or y is NotImplemented:
         return NotImplemented
     return wrap(as_array(quietly(ufunc, (array_of(x) if is_variable(x) else x, array_of(y) if is_variable(y) else y))))
@@ -36,7 +36,7 @@ cdef object data_operator(object ufunc, object a, object b):
 
 cdef object product(object a, object b):
     """a @ b, for any operands that `matmul` can promote."""
-    cdef object x = operand(a), y = operand(b)
+    cdef object x = operand(a, "matmul"), y = operand(b, "matmul")
     if x is NotImplemented or y is NotImplemented:
         return NotImplemented
     return matmul_checked(to_variable(x, "matmul"), to_variable(y, "matmul"))
@@ -57,21 +57,24 @@ cdef object matmul_checked(VariableWrapper a, VariableWrapper b):
 
 cdef object change(VariableWrapper self, loops.InnerLoop loop, object other):
     """self = loop(self, other) in self's memory."""
-    cdef object value = operand(other)
+    cdef object value = operand(other, f"in-place {loop.name}")
     if value is NotImplemented:
-        return value
+        if getattr(type(other), "__array_ufunc__", 0) is None:
+            return value        # the other type's own operator has its turn
+        # Not returned: Python would take it for the result, by way of the slot for sequences.
+        raise TypeError(f"in-place {loop.name}: got {type(other).__name__}, expected a Tensor, an ndarray or a number")
     if self.read_only:
         raise RuntimeError(f"in-place {loop.name}: a gradient given to a hook is read-only; return a new tensor from "
                            f"the hook (return grad * 2), or use register_inplace_hook")
     if is_recording():
         if self.node is not None and self.is_leaf:
-            raise RuntimeError(f"in-place {loop.name}: a leaf that requires grad cannot be changed while operations are "
-                               f"recorded; do it under no_grad()")
+            raise RuntimeError(f"in-place {loop.name}: a leaf that requires grad cannot be changed while operations "
+                               f"are recorded; do it under no_grad()")
         if self.node is not None or node_of(value) is not None:
             raise RuntimeError(f"in-place {loop.name}: an in-place change is not recorded where a gradient is needed; "
                                f"write y = y + x for y += x, or do it under no_grad()")
-    mark_changed(self.data)
     binary_out(loop, self.data, array_of(value) if is_variable(value) else value)
+    mark_changed(self.data)
     return self
 
 
@@ -105,7 +108,7 @@ cdef class TensorBase(VariableWrapper):
         return data_operator(np.floor_divide, a, b)
 
     def __mod__(a, b):
-        return data_operator(np.remainder, a, b)
+        return ew.remainder(a, b)
 
     def __and__(a, b):
         return data_operator(np.bitwise_and, a, b)
@@ -146,7 +149,7 @@ cdef class TensorBase(VariableWrapper):
         return change(self, loops.POWER, other)
 
     def __setitem__(self, index, value):
-        cdef object new = operand(value)
+        cdef object new = operand(value, "setitem")
         if new is NotImplemented:
             raise TypeError(f"setitem: got {type(value).__name__}, expected a Tensor, an ndarray or a number")
         if self.read_only:
@@ -158,8 +161,8 @@ cdef class TensorBase(VariableWrapper):
             index = (<VariableWrapper> index).data
         elif type(index) is tuple:
             index = tuple([(<VariableWrapper> part).data if is_variable(part) else part for part in index])
-        mark_changed(self.data)
         (<object> self.data)[index] = array_of(new) if is_variable(new) else new
+        mark_changed(self.data)
 
     # Comparison, and identity as the hash.
 
@@ -228,7 +231,8 @@ cdef class TensorBase(VariableWrapper):
             There are several elements and no index.
         """
         if not index and cnp.PyArray_SIZE(self.data) != 1:
-            raise ValueError(f"item: a tensor of shape {self.shape} has {self.size} elements, expected 1; give an index")
+            raise ValueError(f"item: a tensor of shape {self.shape} has {self.size} elements, expected 1; give an "
+                             f"index")
         return (<object> self.data).item(*index)
 
     def tolist(self):

@@ -8,7 +8,7 @@ from hookgrad._core.variable cimport VariableWrapper
 cdef cnp.ndarray array_of(object x)
 cdef GradNode node_of(object x)
 cdef bint is_variable_or_array(object x) noexcept
-cdef object operand(object x)
+cdef object operand(object x, str function)
 cdef cnp.ndarray array_from(object x)
 cdef VariableWrapper to_variable(object x, str function)
 cdef object finish(Op op, cnp.ndarray out, object a, object b, object saved0, object saved1, object aux)

@@ -36,46 +36,60 @@ cdef bint is_variable_or_array(object x) noexcept:
     return is_ndarray(x) or is_variable(x)
 
 
-cdef object operand(object x):
-    """x as a tensor, an ndarray or a Python number; NotImplemented for what is none of these.
+cdef object operand(object x, str function):
+    """x as a tensor, an ndarray or a Python number (bools included); NotImplemented for what is none of these.
 
     Raises
     ------
-    TypeError
-        The dtype is not bool, an integer, float32 or float64.
+    TypeError, ValueError
+        A dtype that is not bool, an integer, float32 or float64; a ragged list.
     """
-    cdef cnp.ndarray a
-    cdef str kind
-    if is_variable(x):
+    if is_variable(x) or type(x) is float or type(x) is int or type(x) is bool:
         return x
-    if type(x) is float or type(x) is int:
-        return x
-    if type(x) is bool:
-        return int(x)
     if x is None or isinstance(x, (str, bytes, dict, set)):
         return NotImplemented
     if getattr(type(x), "__array_ufunc__", 0) is None:
         return NotImplemented       # it asks NumPy's operators to leave the operation to it
-    a = array_from(x)
-    kind = (<object> a).dtype.kind
+    try:
+        a = array_from(x)
+    except ValueError as error:
+        raise ValueError(f"{function}: {error}") from None
+    if a.dtype.kind == "O" and not isinstance(x, (list, tuple, cnp.ndarray)):
+        return NotImplemented
+    return checked(a, function)
+
+
+cdef cnp.ndarray checked(cnp.ndarray a, str function):
+    """An array of a dtype that a tensor can have.
+
+    Raises
+    ------
+    TypeError
+        It has another.
+    """
+    cdef str kind = (<object> a).dtype.kind
     if kind in "biu" or (kind == "f" and cnp.PyArray_ITEMSIZE(a) in (4, 8)):
         return a
-    if kind == "O" and not isinstance(x, (list, tuple, cnp.ndarray)):
-        return NotImplemented
-    raise TypeError(f"an array of dtype {(<object> a).dtype} cannot be a tensor: hookgrad takes float32, float64, "
-                    f"integers and bool; convert it with .astype")
+    raise TypeError(f"{function}: an array of dtype {(<object> a).dtype} cannot be a tensor: hookgrad takes float32, "
+                    f"float64, integers and bool; convert it with .astype")
 
 
 cdef cnp.ndarray array_from(object x):
     """x as an ndarray; a nested list of Python floats makes float32, as everywhere in hookgrad."""
     cdef cnp.ndarray a = as_array(x)
-    cdef object first = x
-    if cnp.PyArray_TYPE(a) == cnp.NPY_DOUBLE and isinstance(x, (list, tuple, float)):
-        while isinstance(first, (list, tuple)) and len(first) > 0:
-            first = first[0]
-        if not isinstance(first, (cnp.ndarray, np.generic)) and not is_variable(first):
-            return cast(a, cnp.NPY_FLOAT)
+    if cnp.PyArray_TYPE(a) == cnp.NPY_DOUBLE and isinstance(x, (list, tuple, float)) and not has_numpy_values(x):
+        return cast(a, cnp.NPY_FLOAT)
     return a
+
+
+cdef bint has_numpy_values(object x):
+    """Whether a number or a nested list has values whose dtype is NumPy's: arrays, NumPy's numbers, tensors."""
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            if type(item) is not float and type(item) is not int and has_numpy_values(item):
+                return True
+        return False
+    return isinstance(x, (cnp.ndarray, np.generic)) or is_variable(x)
 
 
 cdef VariableWrapper to_variable(object x, str function):
@@ -83,20 +97,17 @@ cdef VariableWrapper to_variable(object x, str function):
 
     Raises
     ------
-    TypeError
+    TypeError, ValueError
         It cannot be one.
     """
     cdef object value
     if is_variable(x):
         return <VariableWrapper> x
-    try:
-        value = operand(x)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{function}: {error}") from None
+    value = operand(x, function)
     if value is NotImplemented:
         raise TypeError(f"{function}: got {type(x).__name__}, expected a Tensor, an ndarray, a number or a list of "
                         f"numbers")
-    return wrap(<cnp.ndarray> value if is_ndarray(value) else array_from(value))
+    return wrap(<cnp.ndarray> value if is_ndarray(value) else checked(array_from(value), function))
 
 
 cdef object finish(Op op, cnp.ndarray out, object a, object b, object saved0, object saved1, object aux):

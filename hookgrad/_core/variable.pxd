@@ -12,6 +12,7 @@ cdef class VariableWrapper:
     cdef GradNode node              # made it (interior) or takes its gradient (leaf); None: needs no gradient
     cdef GradNode frozen            # a leaf's own node, kept while it does not require grad
     cdef object stored_grad         # None, a VariableWrapper, or an ndarray that nobody has looked at yet
+    cdef unsigned int grad_writes   # how often stored_grad was written: see accumulator.place
     cdef bint owns_grad             # nobody else holds the memory of stored_grad while it is an ndarray
     cdef HookMap hooks              # None: none
     cdef readonly object name

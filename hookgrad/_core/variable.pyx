@@ -83,6 +83,7 @@ cdef extern from *:
         return hookgrad_base_new(hookgrad_tensor, no_arguments, NULL);
     }
     """
+    Py_ssize_t reference_count "Py_REFCNT"(PyObject *) noexcept
     void hookgrad_adopt_type(type cls, type root, void (*before_dealloc)(PyObject *) noexcept)
     VariableWrapper hookgrad_new_tensor(tuple no_arguments)
 
@@ -97,9 +98,23 @@ cdef void unlink(PyObject *tensor) noexcept:
         (<GradNode> node).output = NULL
 
 
+cdef void drop_grads(PyObject *tensor) noexcept:
+    """Drop a gradient, its gradient, and so on, without recursion."""
+    cdef object g = (<VariableWrapper> tensor).stored_grad
+    cdef object after
+    (<VariableWrapper> tensor).stored_grad = None
+    while is_variable(g) and reference_count(<PyObject *> g) == 1:
+        after = (<VariableWrapper> g).stored_grad
+        (<VariableWrapper> g).stored_grad = None
+        g = after
+        after = None
+
+
 cdef void before_dealloc(PyObject *tensor) noexcept:
     """What is to do with a tensor whose reference count is 0 before its fields are cleared."""
     unlink(tensor)
+    if <PyObject *> (<VariableWrapper> tensor).stored_grad != <PyObject *> None:
+        drop_grads(tensor)
     recycle(<PyObject *> (<VariableWrapper> tensor).data)
 
 
@@ -270,7 +285,7 @@ cdef class VariableWrapper:
         """
         if is_ndarray(self.stored_grad):
             # Interior gradients share their memory with others until somebody looks.
-            if not is_exclusive(<cnp.ndarray> self.stored_grad):
+            if not self.owns_grad and not is_exclusive(<cnp.ndarray> self.stored_grad):
                 self.stored_grad = cnp.PyArray_NewCopy(<cnp.ndarray> self.stored_grad, cnp.NPY_CORDER)
             self.stored_grad = wrap(<cnp.ndarray> self.stored_grad)
         return self.stored_grad
@@ -288,10 +303,12 @@ cdef class VariableWrapper:
             if value.dtype != self.dtype:
                 raise TypeError(f"grad: got dtype {value.dtype}, expected the tensor's own, {self.dtype}")
         self.stored_grad = value
+        self.grad_writes += 1
 
     @grad.deleter
     def grad(self):
         self.stored_grad = None
+        self.grad_writes += 1
 
 
 cdef bint leads_to(VariableWrapper start, VariableWrapper end):

@@ -140,7 +140,7 @@ def draw_progress(all_axes, history):
 
 
 def draw_hardest(grid, held_out, probabilities):
-    """The images whose digit the network finds least probable: those that it misreads, and those that it nearly does."""
+    """The images whose digit the network finds least probable: those it misreads, and those it nearly does."""
     predictions = probabilities.argmax(axis=1)
     certainty = probabilities[np.arange(len(predictions)), held_out.labels]
     for axes, k in zip(grid.flat, np.argsort(certainty, kind="stable"), strict=False):

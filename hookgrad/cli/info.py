@@ -88,7 +88,6 @@ def signatures(ufunc):
     return found
 
 
-
 def as_text(facts):
     """The facts in aligned lines."""
     blas = facts["blas"]

@@ -17,8 +17,9 @@ from hookgrad._core.grad_node cimport SAVED_OUTPUT, GradNode, Op, named, new_nod
 from hookgrad._core.inner_loops cimport InnerLoop
 from hookgrad._core.kernels cimport (
     as_array, binary, binary_into, cast, is_float_type, is_ndarray, quietly, unary, unary_into)
-from hookgrad._core.record cimport array_of, finish, is_variable_or_array, node_of, operand, saved, saved_data, saved_output
-from hookgrad._core.ops.shape cimport broadcast_note, broadcast_to, sum_to, unbroadcast
+from hookgrad._core.record cimport (
+    array_of, finish, is_variable_or_array, node_of, operand, saved, saved_data, saved_output, to_variable)
+from hookgrad._core.ops.shape cimport broadcast_note, sum_to, unbroadcast
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap, wrap_recorded, wrap_unrecorded
 from hookgrad._core.versions cimport now
 
@@ -31,6 +32,12 @@ cdef object np_where = np.where
 cdef inline object raw(object x):
     """The array of a tensor; anything else as it is."""
     return (<VariableWrapper> x).data if is_variable(x) else x
+
+
+cdef inline int loop_type(cnp.ndarray a) noexcept:
+    """The type number of an array that an inner loop takes as it is; -1 for any other."""
+    cdef int typenum = cnp.PyArray_TYPE(a)
+    return typenum if is_float_type(typenum) and cnp.PyArray_ISBEHAVED_RO(a) else -1
 
 
 # Two operands ---------------------------------------------------------------------------------------------------------
@@ -69,16 +76,15 @@ cdef object apply2(BinaryOp op, object a, object b):
         y = b
     # Two arrays of one float dtype, or one and a Python number: anything else is converted first.
     if is_ndarray(x):
-        ta = cnp.PyArray_TYPE(<cnp.ndarray> x)
-        tb = cnp.PyArray_TYPE(<cnp.ndarray> y) if is_ndarray(y) else (
+        ta = loop_type(<cnp.ndarray> x)
+        tb = loop_type(<cnp.ndarray> y) if is_ndarray(y) else (
             ta if type(y) is float or type(y) is int else -1)
     elif is_ndarray(y):
-        tb = cnp.PyArray_TYPE(<cnp.ndarray> y)
+        tb = loop_type(<cnp.ndarray> y)
         ta = tb if type(x) is float or type(x) is int else -1
     else:
-        ta = -1
-        tb = -1
-    if ta != tb or not is_float_type(ta):
+        ta = tb = -1
+    if ta != tb or ta < 0:
         return apply2_mixed(op, a, b)
     out = binary(op.loop, x, y)
     if not tensors:
@@ -107,7 +113,7 @@ cdef object apply2(BinaryOp op, object a, object b):
 
 cdef object apply2_mixed(BinaryOp op, object a, object b):
     """`apply2` with operands of other types or of two dtypes: NumPy 2's promotion, then casts that are recorded."""
-    cdef object x = operand(a), y = operand(b), dtype
+    cdef object x = operand(a, op.name), y = operand(b, op.name), dtype
     cdef int typenum
     if x is NotImplemented or y is NotImplemented:
         return NotImplemented
@@ -120,10 +126,8 @@ cdef object apply2_mixed(BinaryOp op, object a, object b):
         return wrap(as_array(quietly(op.loop.ufunc, (raw(x), raw(y)))))
     if not is_ndarray(raw(x)) and not is_ndarray(raw(y)):
         x = np.asarray(x, dtype)
-    if is_ndarray(raw(x)):
-        x = astype(x, typenum)
-    if is_ndarray(raw(y)):
-        y = astype(y, typenum)
+    x = astype(x, typenum) if is_ndarray(raw(x)) else float(x) if type(x) is bool else x
+    y = astype(y, typenum) if is_ndarray(raw(y)) else float(y) if type(y) is bool else y
     return apply2(op, x, y)
 
 
@@ -168,12 +172,12 @@ cdef class Power(BinaryOp):
         cdef object a = saved(node, 0), b = saved(node, 1)
         cdef object base = saved_data(node, 0), exponent = saved_data(node, 1)
         if i == 0:
-            # b a^(b - 1); exactly 0 for b = 0, where a^(b - 1) may be infinite.
+            # b a^(b - 1); exactly 0 for b = 0, also where a = 0 makes a^(b - 1) infinite.
             if not is_ndarray(exponent):
                 if exponent == 0:
                     return unbroadcast(node, 0, mul(g, 0.0))
                 return unbroadcast(node, 0, mul(g, mul(power(a, exponent - 1), exponent)))
-            slope = mul(power(a, where(exponent == 0, 1.0, sub(b, 1.0))), b)
+            slope = mul(power(a, where(np.logical_and(np.equal(exponent, 0), np.equal(base, 0)), 1.0, sub(b, 1.0))), b)
             return unbroadcast(node, 0, mul(g, slope))
         # a^b log a; exactly 0 for a = 0, b >= 0, where log a is -inf.
         zero = np.logical_and(np.equal(base, 0), np.greater_equal(exponent, 0))
@@ -182,6 +186,16 @@ cdef class Power(BinaryOp):
         else:
             slope = mul(power(a, b), float(quietly(np.log, (abs(base) if base else 1.0,)) if base >= 0 else np.nan))
         return unbroadcast(node, 1, where(zero, 0.0, mul(slope, g)))
+
+
+@cython.final
+cdef class Remainder(BinaryOp):
+    cdef object vjp(self, GradNode node, object g, int i):
+        # x1 - x2 floor(x1 / x2), with the slope of floor 0
+        if i == 0:
+            return unbroadcast(node, 0, g)
+        whole = as_array(quietly(np.floor_divide, (saved_data(node, 0), saved_data(node, 1))))
+        return unbroadcast(node, 1, neg_into(mul(g, whole)))
 
 
 cdef class Extremum(BinaryOp):
@@ -209,6 +223,7 @@ cdef BinaryOp SUBTRACT = binary_op(Subtract.__new__(Subtract), "subtract", loops
 cdef BinaryOp MULTIPLY = binary_op(Multiply.__new__(Multiply), "multiply", loops.MULTIPLY, OTHER)
 cdef BinaryOp DIVIDE = binary_op(Divide.__new__(Divide), "divide", loops.DIVIDE, BOTH)
 cdef BinaryOp POWER = binary_op(Power.__new__(Power), "power", loops.POWER, BOTH)
+cdef BinaryOp REMAINDER = binary_op(Remainder.__new__(Remainder), "remainder", loops.REMAINDER, BOTH)
 cdef Extremum MAXIMUM = binary_op(Extremum.__new__(Extremum), "maximum", loops.MAXIMUM, BOTH)
 cdef Extremum MINIMUM = binary_op(Extremum.__new__(Extremum), "minimum", loops.MINIMUM, BOTH)
 MAXIMUM.beats = np.greater
@@ -258,6 +273,10 @@ cdef object power(object a, object b):
     return recorded_or_plain(POWER, a, b)
 
 
+cdef object remainder(object a, object b):
+    return recorded_or_plain(REMAINDER, a, b)
+
+
 cdef object maximum(object a, object b):
     return recorded_or_plain(MAXIMUM, a, b)
 
@@ -302,22 +321,24 @@ cdef object apply1(UnaryOp op, object a):
             node.flags = SAVED_OUTPUT
         node.clock = now()
         return wrap_recorded(out, node)
-    if is_ndarray(a) and is_float_type(cnp.PyArray_TYPE(<cnp.ndarray> a)):
+    if is_ndarray(a) and loop_type(<cnp.ndarray> a) >= 0:
         return op.forward(<cnp.ndarray> a)
     return apply1_mixed(op, a)
 
 
 cdef object apply1_mixed(UnaryOp op, object a):
     """`apply1` for numbers, lists and integers. An integer array stays one where NumPy's function keeps it so."""
-    cdef object x = operand(a)
+    cdef object x = operand(a, op.name)
     cdef cnp.ndarray out
     if x is NotImplemented:
         return x
     if not is_ndarray(raw(x)):
-        x = np.asarray(x)
+        x = to_variable(x, op.name)
     if is_float_type(cnp.PyArray_TYPE(array_of(x))):
         return apply1(op, wrap(array_of(x)))
-    if op.loop is not None and op.loop.ufunc.__class__ is np.ufunc:
+    if op is RELU:
+        return wrap(as_array(np.maximum(raw(x), 0)))
+    if op.loop is not None:
         out = as_array(quietly(op.loop.ufunc, (raw(x),)))
         if out.dtype.kind in "biu" or is_float_type(cnp.PyArray_TYPE(out)):
             return wrap(out)
@@ -587,7 +608,7 @@ cdef object masked(object g, object keep):
 
 cdef object where(object condition, object a, object b):
     """a where condition holds, else b; NotImplemented where an operand cannot be a tensor."""
-    cdef object c = operand(condition), x = operand(a), y = operand(b), dtype
+    cdef object c = operand(condition, "where"), x = operand(a, "where"), y = operand(b, "where"), dtype
     cdef object keep
     cdef cnp.ndarray out
     if c is NotImplemented or x is NotImplemented or y is NotImplemented:
@@ -595,6 +616,7 @@ cdef object where(object condition, object a, object b):
     keep = np.asarray(raw(c))
     if keep.dtype != np.bool_:
         keep = keep != 0
+    check_broadcast("where", (keep, raw(x), raw(y)))
     dtype = result_type(raw(x), raw(y))
     if is_float_type((<cnp.dtype> dtype).type_num):
         if is_ndarray(raw(x)):
@@ -609,6 +631,16 @@ cdef object where(object condition, object a, object b):
             raw(x).shape if is_ndarray(raw(x)) else (), raw(y).shape if is_ndarray(raw(y)) else ())))
 
 
+cdef int check_broadcast(str function, tuple arrays) except -1:
+    try:
+        np.broadcast_shapes(*[np.shape(a) for a in arrays])
+    except ValueError:
+        shapes = ", ".join([str(np.shape(a)) for a in arrays])
+        raise ValueError(f"{function}: shapes {shapes} do not broadcast: on each axis, counted from the last, lengths "
+                         f"must be equal or 1") from None
+    return 0
+
+
 cdef bint same_shapes(object x, object y, cnp.ndarray out):
     return ((not is_ndarray(x) or x.shape == (<object> out).shape)
             and (not is_ndarray(y) or y.shape == (<object> out).shape))
@@ -616,7 +648,8 @@ cdef bint same_shapes(object x, object y, cnp.ndarray out):
 
 cdef object clip(object x, object low, object high):
     """x between its bounds, of which either may be None."""
-    cdef object v = operand(x), lo = None if low is None else operand(low), hi = None if high is None else operand(high)
+    cdef object v = operand(x, "clip")
+    cdef object lo = None if low is None else operand(low, "clip"), hi = None if high is None else operand(high, "clip")
     cdef GradNode node
     cdef list inputs
     cdef cnp.ndarray out
@@ -628,7 +661,10 @@ cdef object clip(object x, object low, object high):
         v, lo, hi = [astype(part, (<cnp.dtype> dtype).type_num) if part is not None and is_ndarray(raw(part)) else part
                      for part in (v, lo, hi)]
     a = raw(v)
+    check_broadcast("clip", tuple([raw(part) for part in (v, lo, hi) if part is not None]))
     out = as_array(quietly(np.clip, (a, None if lo is None else raw(lo), None if hi is None else raw(hi))))
+    if out.dtype != dtype:
+        out = cast(out, (<cnp.dtype> dtype).type_num)
     inputs = [v, lo, hi]
     if node_of(v) is None and node_of(lo) is None and node_of(hi) is None:
         return wrap(out) if is_variable(v) or is_variable(lo) or is_variable(hi) else out
@@ -636,9 +672,9 @@ cdef object clip(object x, object low, object high):
         return wrap_unrecorded(out)
     # np.clip is minimum(maximum(x, low), high): high wins where the bounds cross.
     shape = (<object> out).shape
+    raised = a if lo is None else np.maximum(a, raw(lo))
     below = np.zeros(shape, bool) if lo is None else np.less(a, raw(lo))
-    above = np.zeros(shape, bool) if hi is None else np.greater(np.maximum(a, raw(lo)) if lo is not None else a,
-                                                                    raw(hi))
+    above = np.zeros(shape, bool) if hi is None else np.greater(raised, raw(hi))
     node = new_node(CLIP)
     node.edges = 3
     node.next0 = node_of(v)

@@ -133,7 +133,7 @@ cdef Op CROSS_ENTROPY = named(CrossEntropy.__new__(CrossEntropy), "cross_entropy
 cdef object cross_entropy(object logits, object labels):
     """The mean of -log softmax(logits)[labels], for logits (rows, classes) and checked labels (rows,) of intp."""
     cdef cnp.ndarray a = array_of(logits), where = <cnp.ndarray> labels
-    cdef cnp.ndarray logs = log_softmax_forward(a, 2)
+    cdef cnp.ndarray logs = log_softmax_forward(<cnp.ndarray> cnp.PyArray_GETCONTIGUOUS(a), 2)
     cdef cnp.npy_intp rows = cnp.PyArray_DIMS(a)[0], classes = cnp.PyArray_DIMS(a)[1]
     cdef double total
     if cnp.PyArray_TYPE(a) == cnp.NPY_FLOAT:

@@ -227,9 +227,9 @@ cdef class LogSumExp(Op):
     cdef object vjp(self, GradNode node, object g, int i):
         # softmax(x) = exp(x - out); an output of -inf (all inputs -inf) gives zeros.
         cdef object out = saved_output(node)
-        finite = np.isfinite(saved_data(node, 1))
-        if not finite.all():
-            out = ew.where(finite, out, 0.0)
+        nothing = np.equal(saved_data(node, 1), -np.inf)
+        if nothing.any():
+            out = ew.where(nothing, 0.0, out)
         return ew.mul_into(ew.exp(ew.sub(saved(node, 0), spread(node, out))), spread(node, g))
 
 

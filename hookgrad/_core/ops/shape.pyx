@@ -128,7 +128,7 @@ cdef object unbroadcast(GradNode node, int i, object g):
     return g if node.aux is None else sum_to(g, <tuple> (<tuple> node.aux)[i])
 
 
-# Joining ---------------------------------------------------------------------------------------------------------------
+# Joining --------------------------------------------------------------------------------------------------------------
 
 
 @cython.final
