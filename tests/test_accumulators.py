@@ -216,3 +216,14 @@ def test_shapes(shape, sort):
         terms(x, [1.0, 2.0, 3.0]).sum().backward()
         terms(x, [1.0, 2.0, 3.0]).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), np.full(shape, 12, np.float32))
+
+
+@pytest.mark.parametrize("size", [8, 40_000])
+def test_a_gradient_that_lies_in_grads_own_memory(size):
+    x = hg.ones((size,), requires_grad=True)
+    x.grad = hg.tensor(np.arange(size, dtype=np.float32))
+    x.backward(x.grad[::-1])
+    assert x.grad.tolist() == [size - 1.0] * size
+    x.register_hook(lambda g: x.grad[::-1])
+    x.backward(hg.ones((size,)))
+    assert x.grad.tolist() == [2 * (size - 1.0)] * size
