@@ -688,3 +688,10 @@ def test_power_of_what_has_no_reciprocal_to_the_zero():
     b = hg.tensor([-1.0], requires_grad=True)
     (hg.tensor([0.0]) ** b).backward()
     assert b.grad.tolist() == [-np.inf]
+
+
+@pytest.mark.parametrize(("a", "b", "expected"), [(1e30, 1e20, -1e-10), (1e-30, 1e-23, -1e16), (0.0, 1e-39, 0.0)])
+def test_the_gradient_of_a_divisor_whose_square_is_out_of_range(a, b, expected):
+    divisor = hg.tensor(np.float32([b]), requires_grad=True)
+    (hg.tensor(np.float32([a])) / divisor).backward()
+    np.testing.assert_allclose(divisor.grad.numpy(), np.float32([expected]), rtol=1e-5)

@@ -624,3 +624,18 @@ def test_lists_of_python_floats_are_read_in_the_dtype_of_the_others():
     assert y.tolist() == [0.1, 0.1]
     assert (hg.tensor([1.0, 2.0]) * [0.5, 2.0]).dtype == np.float32
     assert hg.stack([hg.tensor(1.0), 0.5]).dtype == np.float32
+
+
+def test_a_list_of_tensors_that_require_grad_is_refused():
+    """As an array it would lose their gradients."""
+    a, b = hg.tensor(1.0, requires_grad=True), hg.tensor(2.0)
+    x = hg.ones(2)
+    for call in (lambda: x * [a, b], lambda: hg.sum([a, b]), lambda: hg.where([True, False], (a, b), x)):
+        with pytest.raises(TypeError, match=r"list of tensors that require grad.*hg\.stack"):
+            call()
+    with pytest.raises(TypeError, match=r"^tensor: got a list of tensors that require grad"):
+        hg.tensor([[a], [b]])
+    with hg.no_grad():
+        assert hg.tensor([a, b]).tolist() == [1.0, 2.0]
+    assert (x * [b, b]).tolist() == [2.0, 2.0]
+    assert hg.stack([a, b]).requires_grad

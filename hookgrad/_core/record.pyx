@@ -52,6 +52,9 @@ cdef object operand(object x, str function):
         return NotImplemented
     if getattr(type(x), "__array_ufunc__", 0) is None:
         return NotImplemented       # it asks NumPy's operators to leave the operation to it
+    if isinstance(x, (list, tuple)) and is_recording() and requires_grad_inside(x):
+        raise TypeError(f"{function}: got a list of tensors that require grad, which would lose their gradient on the "
+                        f"way into one array; join them with hg.stack or hg.concatenate")
     try:
         a = as_array(x)
     except ValueError as error:
@@ -59,6 +62,17 @@ cdef object operand(object x, str function):
     if a.dtype.kind == "O" and not isinstance(x, (list, tuple, cnp.ndarray)):
         return NotImplemented
     return checked(a, function)
+
+
+cdef bint requires_grad_inside(object x):
+    """Whether a nested list has a tensor that requires grad."""
+    for item in x:
+        if is_variable(item):
+            if (<VariableWrapper> item).node is not None:
+                return True
+        elif isinstance(item, (list, tuple)) and requires_grad_inside(item):
+            return True
+    return False
 
 
 cdef bint is_weak(object x):

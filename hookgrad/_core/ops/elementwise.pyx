@@ -163,8 +163,8 @@ cdef class Divide(BinaryOp):
         cdef object b = saved(node, 1)
         if i == 0:
             return unbroadcast(node, 0, div_into(g, b))
-        # -g a / b^2
-        return unbroadcast(node, 1, neg_into(mul_into(div(saved(node, 0), square(b)), g)))
+        # -g (a / b) / b: b^2 would overflow long before the result does.
+        return unbroadcast(node, 1, neg_into(mul_into(div_into(div(saved(node, 0), b), b), g)))
 
 
 @cython.final
