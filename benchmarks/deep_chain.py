@@ -1,7 +1,8 @@
 """One chain of many nodes, in a process of its own: ``python -m benchmarks.deep_chain hookgrad 1000000``.
 
-Each node is ``y = y * w`` on 8 float32. Prints the seconds of forward, backward and dropping the graph, and the bytes
-by which the process grew while the chain was recorded, as JSON.
+Each node is ``y = y * w`` on 8 float32. Prints as JSON the seconds of forward, and of backward and dropping the graph,
+and the bytes by which the process grew while the chain was recorded. They are processor seconds, since a run is long
+enough to be interrupted by whatever else the machine does.
 """
 
 import json
@@ -24,21 +25,21 @@ def resident():
 
 
 def measure(tensor, nodes):
-    """Seconds and bytes of a chain of that many nodes; `tensor` makes one from an ndarray."""
+    """Processor seconds and bytes of a chain of that many nodes; `tensor` makes one from an ndarray."""
     x = tensor(np.ones(8, np.float32), requires_grad=True)
     w, g = tensor(np.ones(8, np.float32)), tensor(np.ones(8, np.float32))
     (x * w).backward(g)  # what is set up once
     before = resident()
-    start = time.perf_counter()
+    start = time.process_time()
     y = x
     for _ in range(nodes):
         y = y * w
-    forward = time.perf_counter() - start
+    forward = time.process_time() - start
     grown = resident() - before
-    start = time.perf_counter()
+    start = time.process_time()
     y.backward(g)
     del y
-    backward = time.perf_counter() - start
+    backward = time.process_time() - start
     return {"seconds": forward + backward, "forward": forward, "backward": backward, "bytes": grown}
 
 

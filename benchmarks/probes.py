@@ -38,7 +38,7 @@ class Probe:
 
 
 def deep_chain(library, nodes):
-    """Seconds and bytes of a chain of that many nodes, measured in a fresh process."""
+    """Processor seconds and bytes of a chain of that many nodes, measured in a fresh process."""
     result = subprocess.run(
         [sys.executable, "-m", "benchmarks.deep_chain", library, str(nodes)],
         cwd=ROOT,
@@ -52,7 +52,7 @@ def deep_chain(library, nodes):
 
 
 class DeepTime(Probe):
-    """Time a node of a chain of a million: forward, backward, and dropping it."""
+    """Processor time a node of a chain of a million: forward, backward, and dropping it."""
 
     name = "deep-time"
     title = "a chain of a million nodes, time a node"
@@ -63,11 +63,15 @@ class DeepTime(Probe):
 
 
 class DeepLinear(Probe):
-    """Time of a million nodes over four times that of a quarter of a million: 1 is linear."""
+    """Time of a million nodes over four times that of a quarter of a million.
+
+    1 is linear and 4 quadratic; caches that no longer hold the graph, and the garbage collector, which goes over all of
+    it at intervals, make a linear one a little more than 1.
+    """
 
     name = "deep-linear"
     title = "time of 1,000,000 nodes / 4 x that of 250,000"
-    goals = (Goal(1.25),)
+    goals = (Goal(1.5),)
 
     def sample(self, library):
         return deep_chain(library, NODES)["seconds"] / (4 * deep_chain(library, NODES // 4)["seconds"])

@@ -9,7 +9,7 @@ Tensor([20., 40.], dtype=float32)
 """
 
 try:
-    from hookgrad._core import variable as _variable
+    import hookgrad._core.variable
 except ModuleNotFoundError as _error:
     if not (_error.name or "").startswith("hookgrad._core"):
         raise

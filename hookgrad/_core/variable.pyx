@@ -47,6 +47,7 @@ cdef extern from *:
 
     static void hookgrad_tensor_dealloc(PyObject *o) {
         PyTypeObject *type = Py_TYPE(o);
+        PyObject_GC_UnTrack(o);     /* first: what follows may run the garbage collector */
         hookgrad_before_dealloc(o);
         hookgrad_base_dealloc(o);
         Py_DECREF(type);    /* as instances of heap types own a reference to their type */

@@ -172,19 +172,27 @@ cdef class Power(BinaryOp):
         cdef object a = saved(node, 0), b = saved(node, 1)
         cdef object base = saved_data(node, 0), exponent = saved_data(node, 1)
         if i == 0:
-            # b a^(b - 1); exactly 0 for b = 0, also where a = 0 makes a^(b - 1) infinite.
+            # b a^(b - 1); exactly 0 for b = 0, also where a^(b - 1) is not finite.
             if not is_ndarray(exponent):
                 if exponent == 0:
-                    return unbroadcast(node, 0, mul(g, 0.0))
+                    return unbroadcast(node, 0, masked(g, np.False_))
                 return unbroadcast(node, 0, mul(g, mul(power(a, exponent - 1), exponent)))
-            slope = mul(power(a, where(np.logical_and(np.equal(exponent, 0), np.equal(base, 0)), 1.0, sub(b, 1.0))), b)
+            zero = np.equal(exponent, 0)
+            if not zero.any():
+                slope = mul(power(a, sub(b, 1.0)), b)
+            elif is_ndarray(g):
+                slope = masked(mul(power(a, sub(b, 1.0)), b), np.logical_not(zero))
+            else:
+                # Not masked: the slope's own derivative in b is a^(b - 1).
+                unsafe = zero & np.logical_not(np.isfinite(quietly(np.power, (base, -1.0))))
+                slope = mul(power(a, where(unsafe, 1.0, sub(b, 1.0))), b)
             return unbroadcast(node, 0, mul(g, slope))
         # a^b log a; exactly 0 for a = 0, b >= 0, where log a is -inf.
         zero = np.logical_and(np.equal(base, 0), np.greater_equal(exponent, 0))
         if is_ndarray(base):
-            slope = mul(power(a, b), log(where(np.equal(base, 0), 1.0, a)))
+            slope = mul(power(a, b), log(where(zero, 1.0, a)))
         else:
-            slope = mul(power(a, b), float(quietly(np.log, (abs(base) if base else 1.0,)) if base >= 0 else np.nan))
+            slope = mul(power(a, b), float(quietly(np.log, (base,))) if base != 0 else -np.inf)
         return unbroadcast(node, 1, where(zero, 0.0, mul(slope, g)))
 
 
