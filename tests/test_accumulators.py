@@ -227,3 +227,15 @@ def test_a_gradient_that_lies_in_grads_own_memory(size):
     x.register_hook(lambda g: x.grad[::-1])
     x.backward(hg.ones((size,)))
     assert x.grad.tolist() == [2 * (size - 1.0)] * size
+
+
+def test_grads_array_resized_behind_its_back():
+    """An array that was handed out outside a graph is the tensor's own; NumPy lets its owner do anything."""
+    x = hg.ones((6,), requires_grad=True)
+    x.sum().backward()
+    x.grad.numpy().resize((200_000,), refcheck=False)
+    with pytest.raises(ValueError, match="broadcast"):
+        (x * 2.0).sum().backward()
+    x.grad = None
+    (x * 2.0).sum().backward()
+    assert x.grad.tolist() == [2.0] * 6

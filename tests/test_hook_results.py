@@ -672,3 +672,15 @@ def test_a_post_accumulate_hook_that_returns_the_new_value():
     x.register_post_accumulate_grad_hook(lambda p: p - 0.1 * p.grad)
     with pytest.raises(TypeError, match=r"post-accumulate hook .*returned Tensor.*change the leaf itself"):
         x.sum().backward()
+
+
+def test_a_gradient_set_as_data_is_a_copy():
+    x, p = hg.tensor([1.0], requires_grad=True), hg.tensor([5.0])
+
+    def hook(grad):
+        p.data = grad
+        p.__imul__(100.0)
+
+    x.register_hook(hook)
+    (x * 2.0).backward()
+    assert (x.grad.tolist(), p.tolist()) == ([2.0], [200.0])

@@ -20,7 +20,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from hookgrad._core.ops cimport elementwise
 from hookgrad._core.hooks cimport run_gradient_hooks, run_reduce_hooks
 from hookgrad._core.inner_loops cimport ADD
-from hookgrad._core.kernels cimport add_to, binary, binary_into, is_exclusive, is_ndarray, may_overlap
+from hookgrad._core.kernels cimport add_to, binary, binary_into, is_exclusive, is_ndarray, may_overlap, same_shape
 from hookgrad._core.variable cimport wrap
 from hookgrad._core.versions cimport mark_changed
 
@@ -132,6 +132,7 @@ cdef object new_grad(VariableWrapper leaf, object g):
         return elementwise.add(held, g)
     if held.node is None and not held.read_only and (
             cnp.PyArray_FLAGS(held.data) & cnp.NPY_ARRAY_CARRAY == cnp.NPY_ARRAY_CARRAY) and (
+            same_shape(held.data, <cnp.ndarray> g)) and (
             is_exclusive(<cnp.ndarray> g) or not may_overlap(held.data, <cnp.ndarray> g)):
         mark_changed(held.data)
         return None
