@@ -81,3 +81,13 @@ def test_links_and_files_exist():
     assert [name for name in files if not ((ROOT / name).exists() or (core / name).exists())] == []
     assert links
     assert files
+
+
+def test_the_page_of_operations_names_every_public_function():
+    import hookgrad as hg
+
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", text))
+    public = {name for name in hg.__all__ if callable(getattr(hg, name)) and not isinstance(getattr(hg, name), type)}
+    public |= set(hg.nn.functional.__all__) | set(hg.autograd.__all__)
+    assert public - named == set()
