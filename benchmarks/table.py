@@ -2,6 +2,7 @@
 
 import argparse
 import fnmatch
+import gc
 import json
 import math
 import os
@@ -269,6 +270,8 @@ def main(arguments=None):
         if library not in installed:
             warn(f"{title} is not installed: its columns are left out (pip install {library})")
     libraries.import_all(installed)
+    gc.collect()
+    gc.freeze()
     about = machine()
     advance, end = progress(sum(sample_count(item, options.repeat) for item in options.items))
     rows = []
@@ -277,8 +280,12 @@ def main(arguments=None):
             for item in options.items:
                 measure = measure_probe if item in PROBES else measure_workload
                 rows.append(measure(item, options.repeat, advance))
+    except KeyboardInterrupt:
+        print("interrupted; this is what was measured", file=sys.stderr)
     finally:
         end()
+    if not rows:
+        return 130
     print(f"{about['processor']}, {about['cores']} cores, {about['system']}, {about['blas']}, load {about['load']};",
           ", ".join(f"{name} {version}" for name, version in about["versions"].items()))  # fmt: skip
     print(
