@@ -67,11 +67,12 @@ def aligned(lines):
 def ratio_table(rows):
     """The measured values, a line a workload."""
     titles = {column.key: column.title for column in libraries.COLUMNS}
-    lines = [["", "for one", *(titles[key] for key in SHOWN)]]
+    shown = [key for key in SHOWN if any(key in row.samples for row in rows)]
+    lines = [["", "for one", *(titles[key] for key in shown)]]
     for row in rows:
-        lines.append([row.title, row.operation, *cells(row, SHOWN)])
+        lines.append([row.title, row.operation, *cells(row, shown)])
         if "hookgrad_all" in row.samples:
-            on_all = [ON_ALL_CORES.get(key) for key in SHOWN]
+            on_all = [ON_ALL_CORES.get(key) for key in shown]
             lines.append([f"{row.title}, all cores", row.operation, *cells(row, on_all)])
     return aligned(lines)
 
@@ -281,7 +282,7 @@ def main(arguments=None):
                 measure = measure_probe if item in PROBES else measure_workload
                 rows.append(measure(item, options.repeat, advance))
     except KeyboardInterrupt:
-        print("interrupted; this is what was measured", file=sys.stderr)
+        print("interrupted" + ("; this is what was measured" if rows else ""), file=sys.stderr)
     finally:
         end()
     if not rows:
