@@ -274,6 +274,25 @@ def test_post_accumulate_hooks_see_the_differentiable_grad():
     np.testing.assert_allclose(second.numpy(), 6 * X, rtol=1e-12)
 
 
+def test_inplace_hooks_under_create_graph_change_a_buffer_of_their_own():
+    x, w = leaf(X), leaf(X + 1)
+
+    def double(grad):
+        grad *= 2
+
+    x.register_inplace_hook(double)
+    y = x * w
+    v = leaf([1.0, 10.0, 100.0])
+    (y**2).backward(v, create_graph=True)
+    expected = 2 * X * (X + 1) * np.array([1.0, 10.0, 100.0])
+    np.testing.assert_allclose(x.grad.numpy(), 2 * expected * (X + 1), rtol=1e-12)
+    np.testing.assert_allclose(w.grad.numpy(), expected * X, rtol=1e-12)
+    np.testing.assert_allclose(y.grad.numpy(), expected, rtol=1e-12)
+    assert v.tolist() == [1.0, 10.0, 100.0]
+    (second,) = hg.grad(w.grad.sum(), w)  # of 2 v x^2 w
+    np.testing.assert_allclose(second.numpy(), 2 * X**2 * v.numpy(), rtol=1e-12)
+
+
 def test_a_removed_hook_is_no_part_of_the_second_derivative():
     x = leaf(X)
     y = x * 1

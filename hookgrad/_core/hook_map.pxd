@@ -17,8 +17,6 @@ cdef class Hook:
     cdef readonly bint removed
     cdef object code            # of the frame that registered it
     cdef int instruction        # where in the code
-    cdef PyObject *owner        # the HookMap that it is in, borrowed
-    cdef PyObject *helper       # its HookRemoveHelper, borrowed
 
     cdef object target(self)
 
@@ -30,9 +28,10 @@ cdef class HookMap:
     cdef object owner_name      # the tensor's name when the first hook was registered
     cdef Py_ssize_t reduce_hooks    # how many
     cdef Py_ssize_t final_hooks
+    cdef PyObject *helpers      # the living helpers, a doubly linked list, borrowed
 
     cdef HookRemoveHelper add(self, Hook hook, HookKind kind)
-    cdef bint remove(self, Hook hook) except -1
+    cdef bint remove(self, int64_t id) except -1
     cdef list all(self)
     cdef tuple of_kind(self, int first, int last)
     cdef tuple gradient_hooks(self)
@@ -40,5 +39,7 @@ cdef class HookMap:
 
 cdef class HookRemoveHelper:
     cdef readonly int64_t id
-    cdef PyObject *hook         # borrowed; NULL when the hook is removed or gone
+    cdef PyObject *map          # borrowed; NULL when it is gone
+    cdef PyObject *before       # the neighbours in the map's list
+    cdef PyObject *after
     cdef object __weakref__

@@ -6,12 +6,12 @@ A loop over hooks goes over an immutable tuple, made once and kept until the map
 the next tuple only, so it waits for the next backward; a removed one is marked, and the loop looks at the mark before
 each call, so it does not run any more. Nothing is locked and nothing is copied on the way.
 
-Note [Three that know each other]
----------------------------------
-A map owns its hooks; a helper owns nothing, so that it keeps neither tensor nor hook alive. What points the other way
-(hook to map, hook and helper to each other) are plain pointers, which the map clears when a hook leaves it or it dies,
-and the helper when it dies. The map is ``no_gc_clear``, so that its hooks are still there for that; a cycle through it
-is broken at the hooks.
+Note [Map and helpers]
+----------------------
+A map owns its hooks; a helper owns nothing, so that it keeps neither tensor nor hook alive. It points to the map, and
+the map to its living helpers, without owning: a list through the helpers themselves, which a helper leaves when it
+dies, and of which the map clears every pointer when it dies. Nothing in this depends on the map's hooks, since the
+garbage collector may empty their dictionary long before the map is deallocated.
 """
 
 import os
@@ -80,27 +80,17 @@ cdef int note_place(Hook hook) except -1:
     return 0
 
 
-cdef void part(Hook hook) noexcept:
-    """Clear the pointers of a hook that its map lets go. See Note [Three that know each other]."""
-    hook.owner = NULL
-    if hook.helper != NULL:
-        (<HookRemoveHelper> hook.helper).hook = NULL
-        hook.helper = NULL
-
-
 @cython.final
 @cython.freelist(64)
-@cython.no_gc_clear
 cdef class HookMap:
     """An ordered map from id to hook; adding and removing take constant time."""
 
     def __dealloc__(self):
-        cdef Hook hook
-        if self.only is not None:
-            part(self.only)
-        if self.hooks is not None:
-            for hook in self.hooks.values():
-                part(hook)
+        # See Note [Map and helpers].
+        cdef PyObject *helper = self.helpers
+        while helper != NULL:
+            (<HookRemoveHelper> helper).map = NULL
+            helper = (<HookRemoveHelper> helper).after
 
     def __len__(self):
         return len(self.all())
@@ -120,10 +110,12 @@ cdef class HookMap:
                 self.hooks = {self.only.id: self.only}
                 self.only = None
             self.hooks[hook.id] = hook
-        hook.owner = <PyObject *> self
-        hook.helper = <PyObject *> helper
-        helper.hook = <PyObject *> hook
         helper.id = hook.id
+        helper.map = <PyObject *> self
+        helper.after = self.helpers
+        if self.helpers != NULL:
+            (<HookRemoveHelper> self.helpers).before = <PyObject *> helper
+        self.helpers = <PyObject *> helper
         if kind == GRADIENT:
             self.cached = None
         elif kind == FINAL:
@@ -132,14 +124,19 @@ cdef class HookMap:
             self.reduce_hooks += 1
         return helper
 
-    cdef bint remove(self, Hook hook) except -1:
-        """Remove a hook that is in this map."""
-        if self.hooks is None:
+    cdef bint remove(self, int64_t id) except -1:
+        """Remove the hook with this id; whether it was there."""
+        cdef Hook hook
+        if self.hooks is not None:
+            hook = self.hooks.pop(id, None)
+            if hook is None:
+                return False
+        elif self.only is not None and self.only.id == id:
+            hook = self.only
             self.only = None
         else:
-            del self.hooks[hook.id]
+            return False
         hook.removed = True
-        part(hook)
         if hook.kind == GRADIENT:
             self.cached = None
         elif hook.kind == FINAL:
@@ -191,14 +188,18 @@ cdef class HookRemoveHelper:
         raise TypeError("HookRemoveHelper is what register_hook returns; it is not made by calling it")
 
     def __dealloc__(self):
-        if self.hook != NULL:
-            (<Hook> self.hook).helper = NULL
+        if self.map == NULL:
+            return
+        if self.before != NULL:
+            (<HookRemoveHelper> self.before).after = self.after
+        else:
+            (<HookMap> self.map).helpers = self.after
+        if self.after != NULL:
+            (<HookRemoveHelper> self.after).before = self.before
 
     def remove(self):
         """Remove the hook: True the first time, False after, or when tensor and graph are gone."""
-        if self.hook == NULL:
-            return False
-        return (<HookMap> (<Hook> self.hook).owner).remove(<Hook> self.hook)
+        return self.map != NULL and (<HookMap> self.map).remove(self.id)
 
     def __enter__(self):
         return self

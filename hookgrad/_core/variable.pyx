@@ -47,6 +47,7 @@ cdef extern from *:
 
     static void hookgrad_tensor_dealloc(PyObject *o) {
         PyTypeObject *type = Py_TYPE(o);
+        PyObject_GC_UnTrack(o);     /* first: what follows may run the garbage collector */
         hookgrad_before_dealloc(o);
         hookgrad_base_dealloc(o);
         Py_DECREF(type);    /* as instances of heap types own a reference to their type */
@@ -225,6 +226,9 @@ cdef class VariableWrapper:
             raise ValueError(
                 f"data: got shape {(<object> a).shape} and dtype {(<object> a).dtype}, expected the tensor's own, "
                 f"{self.shape} and {self.dtype}")
+        if is_variable(value) and (<VariableWrapper> value).read_only:
+            # A hook's gradient is not to be changed by way of self.
+            a = <cnp.ndarray> cnp.PyArray_NewCopy(a, cnp.NPY_CORDER)
         self.data = a
 
     # The graph ------------------------------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 """Indexing for reading, and its adjoint: a gradient is scattered into zeros, repeated indices adding up."""
 
+import operator
+
 cimport cython
 cimport numpy as cnp
 
 import numpy as np
 
 from hookgrad._core.grad_node cimport GradNode, Op, named
-from hookgrad._core.kernels cimport as_array
+from hookgrad._core.kernels cimport as_array, is_ndarray
 from hookgrad._core.record cimport array_of, finish, finish_view
 from hookgrad._core.variable cimport VariableWrapper, is_variable
 
@@ -34,23 +36,31 @@ cdef Op SCATTER = named(Scatter.__new__(Scatter), "scatter")
 
 
 cdef bint may_repeat(object index) noexcept:
-    """Whether an index can name one element twice: it has an array of integers."""
+    """Whether an index, as `plain_index` makes it, can name one element twice: it has an array of integers."""
     cdef object part
     for part in (<tuple> index if type(index) is tuple else (index,)):
-        if isinstance(part, cnp.ndarray) and cnp.PyArray_TYPE(<cnp.ndarray> part) != cnp.NPY_BOOL:
+        if is_ndarray(part) and cnp.PyArray_TYPE(<cnp.ndarray> part) != cnp.NPY_BOOL:
             return True
     return False
 
 
 cdef object plain_index(object part):
-    """One part of an index, tensors and lists as arrays of their own: the VJP must not see later changes."""
-    if is_variable(part):
-        return np.array((<VariableWrapper> part).data)
-    if isinstance(part, list):
-        return np.array(part, dtype=np.intp) if len(part) == 0 else np.array(part)
-    if isinstance(part, cnp.ndarray):
-        return np.array(part)
-    return part
+    """One part of an index as an integer, a slice of integers, None, Ellipsis, or an array of its own.
+
+    NumPy takes any sequence as an array, and the VJP must not see later changes.
+    """
+    cdef object a
+    if part is None or part is Ellipsis or type(part) is int or isinstance(part, (np.integer, np.bool_, bool)):
+        return part
+    if isinstance(part, slice):
+        return slice(bound(part.start), bound(part.stop), bound(part.step))
+    a = np.array((<VariableWrapper> part).data if is_variable(part) else part)
+    return a.astype(np.intp) if a.size == 0 and a.dtype.kind == "f" and not isinstance(part, cnp.ndarray) else a
+
+
+cdef object bound(object x):
+    """A slice's bound: an integer or None."""
+    return x if x is None or type(x) is int else operator.index(x)
 
 
 cdef object getitem(object x, object index):
