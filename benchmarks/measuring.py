@@ -2,7 +2,8 @@
 
 A sample is the median of many short blocks, so that being interrupted now and then does not show; what disturbs the
 machine for longer disturbs all columns of a round alike. The garbage collector stays on, as it is where people use
-these libraries, and is emptied before each sample.
+these libraries, and is emptied before each sample; what importing all the libraries made is kept from it (`gc.freeze`
+in table.py), since nobody has them all loaded.
 """
 
 import gc
@@ -115,10 +116,10 @@ def measure_probe(probe, repeat, advance):
     columns = [column for column in probe.columns() if is_installed(column.library)]
     if probe.warm_up:
         for column in columns:
-            probe.sample(column.library)
-    for _ in range(min(repeat, probe.repeat)):
+            probe.sample(column.library, -1)
+    for k in range(min(repeat, probe.repeat)):
         for column in columns:
-            row.samples.setdefault(column.key, []).append(probe.sample(column.library))
+            row.samples.setdefault(column.key, []).append(probe.sample(column.library, k))
             advance(1)
     return row
 

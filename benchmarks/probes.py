@@ -3,6 +3,7 @@
 Times and memory are taken in fresh processes, one a sample.
 """
 
+import functools
 import importlib.util
 import json
 import subprocess
@@ -17,7 +18,7 @@ NODES = 1_000_000
 
 
 class Probe:
-    """A quantity with a value for each of some libraries. `sample` measures it once."""
+    """A quantity with a value for each of some libraries. `sample` measures it once, in round k."""
 
     name = ""
     title = ""
@@ -30,15 +31,16 @@ class Probe:
     def columns(self):
         return [column for column in COLUMNS if column.key in self.measured]
 
-    def sample(self, library):
+    def sample(self, library, k):
         raise NotImplementedError
 
     def __repr__(self):
         return self.name
 
 
-def deep_chain(library, nodes):
-    """Processor seconds and bytes of a chain of that many nodes, measured in a fresh process."""
+@functools.cache
+def deep_chain(library, nodes, k):
+    """Processor seconds and bytes of a chain of that many nodes, measured in a fresh process; once a round k."""
     result = subprocess.run(
         [sys.executable, "-m", "benchmarks.deep_chain", library, str(nodes)],
         cwd=ROOT,
@@ -58,8 +60,8 @@ class DeepTime(Probe):
     title = "a chain of a million nodes, time a node"
     unit = "s"
 
-    def sample(self, library):
-        return deep_chain(library, NODES)["seconds"] / NODES
+    def sample(self, library, k):
+        return deep_chain(library, NODES, k)["seconds"] / NODES
 
 
 class DeepLinear(Probe):
@@ -73,8 +75,8 @@ class DeepLinear(Probe):
     title = "time of 1,000,000 nodes / 4 x that of 250,000"
     goals = (Goal(1.5),)
 
-    def sample(self, library):
-        return deep_chain(library, NODES)["seconds"] / (4 * deep_chain(library, NODES // 4)["seconds"])
+    def sample(self, library, k):
+        return deep_chain(library, NODES, k)["seconds"] / (4 * deep_chain(library, NODES // 4, k)["seconds"])
 
 
 class DeepMemory(Probe):
@@ -85,8 +87,8 @@ class DeepMemory(Probe):
     unit = "B"
     goals = (Goal(300),)
 
-    def sample(self, library):
-        return deep_chain(library, NODES)["bytes"] / NODES
+    def sample(self, library, k):
+        return deep_chain(library, NODES, k)["bytes"] / NODES
 
 
 class ImportTime(Probe):
@@ -100,7 +102,7 @@ class ImportTime(Probe):
     repeat = 15
     warm_up = True  # the first import may write byte code
 
-    def sample(self, library):
+    def sample(self, library, k):
         code = (
             f"import sys, time; sys.path.insert(0, {str(package_folder(library).parent)!r}); import numpy; "
             f"start = time.perf_counter(); import {library}; print(time.perf_counter() - start)"
@@ -121,7 +123,7 @@ class InstalledSize(Probe):
     measured = ("hookgrad", "autograd", "torch")
     repeat = 1
 
-    def sample(self, library):
+    def sample(self, library, k):
         left_out = {".pyc", ".c", ".html"} if library == "hookgrad" else {".pyc"}
         files = package_folder(library).rglob("*")
         return sum(p.lstat().st_size for p in files if p.suffix not in left_out and p.is_file())

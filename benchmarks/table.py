@@ -2,6 +2,7 @@
 
 import argparse
 import fnmatch
+import gc
 import json
 import math
 import os
@@ -66,11 +67,12 @@ def aligned(lines):
 def ratio_table(rows):
     """The measured values, a line a workload."""
     titles = {column.key: column.title for column in libraries.COLUMNS}
-    lines = [["", "for one", *(titles[key] for key in SHOWN)]]
+    shown = [key for key in SHOWN if any(key in row.samples for row in rows)]
+    lines = [["", "for one", *(titles[key] for key in shown)]]
     for row in rows:
-        lines.append([row.title, row.operation, *cells(row, SHOWN)])
+        lines.append([row.title, row.operation, *cells(row, shown)])
         if "hookgrad_all" in row.samples:
-            on_all = [ON_ALL_CORES.get(key) for key in SHOWN]
+            on_all = [ON_ALL_CORES.get(key) for key in shown]
             lines.append([f"{row.title}, all cores", row.operation, *cells(row, on_all)])
     return aligned(lines)
 
@@ -269,6 +271,8 @@ def main(arguments=None):
         if library not in installed:
             warn(f"{title} is not installed: its columns are left out (pip install {library})")
     libraries.import_all(installed)
+    gc.collect()
+    gc.freeze()
     about = machine()
     advance, end = progress(sum(sample_count(item, options.repeat) for item in options.items))
     rows = []
@@ -277,8 +281,12 @@ def main(arguments=None):
             for item in options.items:
                 measure = measure_probe if item in PROBES else measure_workload
                 rows.append(measure(item, options.repeat, advance))
+    except KeyboardInterrupt:
+        print("interrupted" + ("; this is what was measured" if rows else ""), file=sys.stderr)
     finally:
         end()
+    if not rows:
+        return 130
     print(f"{about['processor']}, {about['cores']} cores, {about['system']}, {about['blas']}, load {about['load']};",
           ", ".join(f"{name} {version}" for name, version in about["versions"].items()))  # fmt: skip
     print(
