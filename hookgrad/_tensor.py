@@ -6,6 +6,7 @@ import numpy as np
 
 from hookgrad import protocols
 from hookgrad._core import functions, hooks
+from hookgrad._core.engine import run_backward
 from hookgrad._core.grad_mode import is_grad_enabled
 from hookgrad._core.operators import TensorBase
 from hookgrad._core.variable import hook_count, make_tensor, set_tensor_type
@@ -53,7 +54,11 @@ class Tensor(TensorBase):
         >>> x.grad
         Tensor([ 2., 40.], dtype=float32)
         """
-        backward(self, gradient, retain_graph, create_graph, inputs)
+        if gradient is None and inputs is None and self.size == 1 and self.requires_grad:
+            # Nothing to check, and most calls.
+            run_backward([self], None, None, bool(create_graph if retain_graph is None else retain_graph), create_graph)
+        else:
+            backward(self, gradient, retain_graph, create_graph, inputs)
 
     def clear_grad(self, set_to_zero=False):
         """Forget ``.grad``: None after, or zeros with `set_to_zero`."""

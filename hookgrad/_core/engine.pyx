@@ -42,7 +42,8 @@ from hookgrad._core.grad_mode cimport set_recording
 from hookgrad._core.grad_node cimport FREED, LEAF
 from hookgrad._core.hook_map cimport FINAL, INPLACE, POST_ACCUMULATE
 from hookgrad._core.hooks cimport describe, run_final_hooks
-from hookgrad._core.kernels cimport is_ndarray, recycle
+from hookgrad._core.inner_loops cimport ADD
+from hookgrad._core.kernels cimport binary_into, empty_like, is_ndarray, recycle
 from hookgrad._core.variable cimport wrap
 
 cnp.import_array()
@@ -530,15 +531,15 @@ cdef class PartialGradEngine(Engine):
 # The two entries ------------------------------------------------------------------------------------------------------
 
 
-def run_backward(list roots not None, list grads not None, inputs, bint retain_graph, bint create_graph):
+def run_backward(list roots not None, list grads, inputs, bint retain_graph, bint create_graph):
     """Accumulate gradients into the leaves.
 
     Parameters
     ----------
     roots : list of VariableWrapper
         They require grad.
-    grads : list of VariableWrapper
-        Of the roots' shapes and dtypes.
+    grads : list of VariableWrapper or None
+        Of the roots' shapes and dtypes; None: ones.
     inputs : list of VariableWrapper or None
         Only these get their ``.grad``; None: all leaves, and all interior tensors that are alive.
     retain_graph, create_graph : bool
@@ -547,7 +548,15 @@ def run_backward(list roots not None, list grads not None, inputs, bint retain_g
     engine.fills_interior = retains_interior_grads
     engine.replaced = []
     prepare(engine, roots, inputs, retain_graph, create_graph)
+    if grads is None:
+        grads = [wrap(ones_like((<VariableWrapper> root).data)) for root in roots]
     engine.run(grads if create_graph else arrays(grads))
+
+
+cdef cnp.ndarray ones_like(cnp.ndarray a):
+    cdef cnp.ndarray ones = empty_like(a)
+    cnp.PyArray_FILLWBYTE(ones, 0)
+    return binary_into(ADD, ones, 1.0)
 
 
 def run_grad(list roots not None, list grads not None, list inputs not None, bint retain_graph, bint create_graph,

@@ -29,6 +29,7 @@ cdef cnp.ndarray empty(int nd, cnp.npy_intp *shape, int typenum)
 cdef cnp.ndarray empty_like(cnp.ndarray a)
 cdef cnp.ndarray as_array(object x)
 cdef cnp.ndarray cast(cnp.ndarray a, int typenum)
+cdef cnp.ndarray broadcast_view(cnp.ndarray a, tuple shape)
 cdef cnp.ndarray transposed(cnp.ndarray a)
 cdef void recycle(PyObject *x) noexcept
 cdef bint is_exclusive(cnp.ndarray a) noexcept

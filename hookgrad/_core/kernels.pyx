@@ -158,6 +158,36 @@ cdef cnp.ndarray cast(cnp.ndarray a, int typenum):
     return <cnp.ndarray> quietly(a.astype, (descr,))
 
 
+cdef cnp.ndarray broadcast_view(cnp.ndarray a, tuple shape):
+    """A read-only view of a larger shape, with stride 0 where a is repeated.
+
+    Raises
+    ------
+    ValueError
+        a does not broadcast to the shape.
+    """
+    cdef cnp.npy_intp dims[MAX_DIMS]
+    cdef cnp.npy_intp strides[MAX_DIMS]
+    cdef int nd = <int> len(shape), own = cnp.PyArray_NDIM(a), i
+    cdef cnp.npy_intp length
+    cdef cnp.ndarray view
+    if nd > MAX_DIMS or nd < own:
+        raise ValueError(f"broadcast_to: shape {(<object> a).shape} does not broadcast to {shape}")
+    for i in range(nd):
+        dims[i] = shape[i]
+        strides[i] = 0
+        length = cnp.PyArray_DIMS(a)[i - nd + own] if i >= nd - own else 1
+        if length != 1:
+            strides[i] = cnp.PyArray_STRIDES(a)[i - nd + own]
+        if dims[i] < 0 or (length != dims[i] and length != 1):
+            raise ValueError(f"broadcast_to: shape {(<object> a).shape} does not broadcast to {shape}")
+    Py_INCREF(<object> array_fields(<PyObject *> a).descr)      # stolen
+    view = <cnp.ndarray> new_from_descr(
+        ARRAY_TYPE, array_fields(<PyObject *> a).descr, nd, dims, strides, cnp.PyArray_DATA(a), 0, NULL)
+    cnp.set_array_base(view, a)
+    return view
+
+
 cdef cnp.ndarray transposed(cnp.ndarray a):
     """A view with the last two axes swapped."""
     cdef int nd = cnp.PyArray_NDIM(a)

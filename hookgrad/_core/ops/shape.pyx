@@ -13,13 +13,12 @@ from hookgrad._core.grad_mode cimport is_recording
 from hookgrad._core.grad_node cimport Op, named, new_node
 from hookgrad._core.ops.indexing cimport slice_axis, take_axis
 from hookgrad._core.inner_loops cimport ADD
-from hookgrad._core.kernels cimport is_ndarray, reduce, same_shape
+from hookgrad._core.kernels cimport broadcast_view, is_ndarray, reduce, same_shape
 from hookgrad._core.record cimport array_of, finish, finish_view, node_of
 from hookgrad._core.variable cimport is_variable, wrap, wrap_recorded, wrap_unrecorded
 
 cnp.import_array()
 
-cdef object np_broadcast_to = np.broadcast_to
 cdef object np_concatenate = np.concatenate
 cdef object np_stack = np.stack
 
@@ -91,7 +90,7 @@ cdef Op SUM_TO = named(SumTo.__new__(SumTo), "sum_to")
 cdef object broadcast_to(object x, tuple shape):
     """A read-only view of a larger shape."""
     cdef cnp.ndarray a = array_of(x)
-    return finish_view(BROADCAST_TO, np_broadcast_to(a, shape), x, shape_of(a))
+    return finish_view(BROADCAST_TO, broadcast_view(a, shape), x, shape_of(a))
 
 
 cdef object sum_to(object x, tuple shape):
