@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import hookgrad as hg
 from hookgrad._core.accumulator import EagerGradientAccumulator, GradientAccumulator, SortedGradientAccumulator
 from hookgrad._core.engine import BasicEngine, PartialGradEngine
 from hookgrad._core.hooks import (
@@ -19,8 +21,6 @@ from hookgrad._core.hooks import (
     VariableWrapperHook,
 )
 from hookgrad._core.variable import VariableWrapper
-
-import hookgrad as hg
 
 SCRIPTS = Path(__file__).with_name("scripts")
 C_HOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_void_p)

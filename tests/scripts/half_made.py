@@ -2,9 +2,8 @@
 
 import sys
 
-from hookgrad._core.hooks import LambdaInplaceVariableWrapperHook
-
 import hookgrad as hg
+from hookgrad._core.hooks import LambdaInplaceVariableWrapperHook
 
 
 class WithoutInit(LambdaInplaceVariableWrapperHook):

@@ -12,9 +12,9 @@ import sys
 import threading
 
 import numpy as np
-from hookgrad._core.hooks import LambdaInplaceVariableWrapperHook
 
 import hookgrad as hg
+from hookgrad._core.hooks import LambdaInplaceVariableWrapperHook
 
 try:
     import resource
