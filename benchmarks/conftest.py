@@ -1,10 +1,10 @@
 """Under pytest: each workload in each column is a benchmark, grouped by workload."""
 
 import pytest
-from hookgrad._core.inner_loops import TRACED
 
 from benchmarks import libraries
 from benchmarks.compiled import CannotCompile
+from hookgrad._core.inner_loops import TRACED
 
 
 def pytest_configure(config):

@@ -10,13 +10,13 @@ import sys
 import textwrap
 
 import numpy as np
-from hookgrad._core.inner_loops import TRACED
 
 import hookgrad as hg
 from benchmarks import libraries
 from benchmarks.measuring import measure_probe, measure_workload, sample_count
 from benchmarks.probes import PROBES
 from benchmarks.workloads import WORKLOADS
+from hookgrad._core.inner_loops import TRACED
 
 # The printed columns; a workload that is measured on all cores has a second line for them.
 SHOWN = ("hookgrad", "numpy", "autograd", "torch", "torch_all")

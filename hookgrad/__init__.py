@@ -99,4 +99,9 @@ from hookgrad.version import __version__
 
 abs = absolute
 
-__all__ = [name for name in dir() if not name.startswith("_")] + ["__version__"]
+__all__ = [
+    name
+    for name, value in list(globals().items())
+    if not name.startswith("_") and (not isinstance(value, type(autograd)) or name in ("autograd", "hooks", "nn"))
+]
+__all__ += ["__version__"]

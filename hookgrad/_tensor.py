@@ -6,6 +6,7 @@ import numpy as np
 
 from hookgrad import protocols
 from hookgrad._core import functions, hooks
+from hookgrad._core.grad_mode import is_grad_enabled
 from hookgrad._core.operators import TensorBase
 from hookgrad._core.variable import hook_count, make_tensor, set_tensor_type
 from hookgrad.autograd.backward import backward
@@ -14,8 +15,9 @@ from hookgrad.autograd.backward import backward
 class Tensor(TensorBase):
     """An array that records what is computed from it, so that gradients can flow back, through hooks, to its leaves.
 
-    Made by `hookgrad.tensor` and its kin, never by calling the class. It has ndarray's operators and methods; float32
-    and float64 tensors can require grad, others are data. Tensors hash by identity and can be weakly referenced.
+    Made by `hookgrad.tensor` and its kin, never by calling the class. It has ndarray's operators and the methods below,
+    under ndarray's names; float32 and float64 tensors can require grad, others are data. Tensors hash by identity and
+    can be weakly referenced.
 
     Examples
     --------
@@ -117,6 +119,14 @@ class Tensor(TensorBase):
     __array_priority__ = 1000
 
     def __array__(self, dtype=None, copy=None):
+        if self.ndim == 0 and self.requires_grad and is_grad_enabled():
+            # Nearly always on the way into an array of numbers: np.array([t, u]), a[i] = t.
+            warnings.warn(
+                "a tensor that requires grad became a number in an array, from which no gradient flows back to it: "
+                "join tensors with hg.stack or hg.concatenate; for the value alone, use t.item() or t.detach()",
+                UserWarning,
+                stacklevel=2,
+            )
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             if copy is False:

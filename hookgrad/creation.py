@@ -11,8 +11,13 @@ def _dtype(function, dtype):
     """A dtype that a tensor can have."""
     try:
         dtype = np.dtype(dtype)
-    except TypeError as error:
-        raise TypeError(f"{function}: {error}") from None
+    except TypeError:
+        hint = "the shape is one argument, a tuple" if isinstance(dtype, int) and not isinstance(dtype, bool) else ""
+        hint = "for requires_grad, write requires_grad=True" if isinstance(dtype, bool) else hint
+        raise TypeError(
+            f"{function}: got dtype {dtype!r}, expected bool, an integer, float32 or float64"
+            + (f"; {hint}" if hint else "")
+        ) from None
     if dtype.kind not in "biuf" or (dtype.kind == "f" and dtype.itemsize not in (4, 8)):
         raise TypeError(f"{function}: got dtype {dtype}, expected bool, an integer, float32 or float64")
     return dtype
@@ -20,11 +25,7 @@ def _dtype(function, dtype):
 
 def _array(function, data, dtype):
     """data as an array that a tensor can hold, its memory shared where it can be."""
-    if isinstance(data, VariableWrapper):
-        array = data.detach().numpy()
-    else:
-        array = as_tensor_array(data, function)
-    return array if dtype is None else array.astype(_dtype(function, dtype), copy=False)
+    return as_tensor_array(data, function, None if dtype is None else _dtype(function, dtype))
 
 
 def tensor(data, dtype=None, requires_grad=False, *, stop_gradient=None, name=None):

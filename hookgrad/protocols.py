@@ -36,16 +36,22 @@ def array_ufunc(self, ufunc, method, *inputs, **kwargs):
     function = _UFUNCS.get(ufunc)
     if function is None:
         raise TypeError(
-            f"np.{ufunc.__name__}: hookgrad has no such function; use t.numpy() for the values, without a gradient"
+            f"{ufunc.__name__}: hookgrad has no such function. Compose it from those that it has (see hg.__all__), or "
+            "use t.detach().numpy() for the values, without a gradient"
         )
     if method != "__call__":
         raise TypeError(
             f"np.{ufunc.__name__}.{method}: hookgrad records calls of a ufunc alone; use t.numpy() for the values"
         )
+    if "out" in kwargs:
+        raise TypeError(
+            f"np.{ufunc.__name__}: an ndarray cannot be changed in place by a tensor; write a = a + t for a += t, "
+            "or use t.detach().numpy() for the values, without a gradient"
+        )
     if kwargs:
         raise TypeError(
             f"np.{ufunc.__name__}: a call on tensors takes no {', '.join(kwargs)}; "
-            "use t.numpy() for the values, without a gradient"
+            "use t.detach().numpy() for the values, without a gradient"
         )
     return function(*inputs)
 
@@ -53,8 +59,19 @@ def array_ufunc(self, ufunc, method, *inputs, **kwargs):
 def array_function(self, function, types, args, kwargs):
     """Another function of NumPy's called on a tensor."""
     ours = _FUNCTIONS.get(function)
+    name = f"{function.__module__}.{function.__name__}".replace("numpy.", "np.")
     if ours is None:
         raise TypeError(
-            f"np.{function.__name__}: hookgrad has no such function; use t.numpy() for the values, without a gradient"
+            f"{name}: hookgrad has no such function. Compose it from those that it has (see hg.__all__), or use "
+            "t.detach().numpy() for the values, without a gradient"
         )
-    return ours(*args, **kwargs)
+    kwargs = {key: value for key, value in kwargs.items() if key != "out" or value is not None}
+    try:
+        return ours(*args, **kwargs)
+    except TypeError as error:
+        if "unexpected keyword" in str(error):
+            raise TypeError(
+                f"{name}: hookgrad's own takes fewer arguments, and not one of {', '.join(kwargs)}: see "
+                f"help(hookgrad.{ours.__name__.lstrip('_')})"
+            ) from None
+        raise

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hookgrad._core.inner_loops import TRACED
 
 import hookgrad
+from hookgrad._core.inner_loops import TRACED
 
 # Set by tox, where the package is installed: there, nothing about packaging may be skipped.
 MUST_BE_INSTALLED = os.environ.get("HOOKGRAD_TEST_INSTALLED", "0") not in ("", "0")

@@ -216,3 +216,26 @@ def test_shapes(shape, sort):
         terms(x, [1.0, 2.0, 3.0]).sum().backward()
         terms(x, [1.0, 2.0, 3.0]).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), np.full(shape, 12, np.float32))
+
+
+@pytest.mark.parametrize("size", [8, 40_000])
+def test_a_gradient_that_lies_in_grads_own_memory(size):
+    x = hg.ones((size,), requires_grad=True)
+    x.grad = hg.tensor(np.arange(size, dtype=np.float32))
+    x.backward(x.grad[::-1])
+    assert x.grad.tolist() == [size - 1.0] * size
+    x.register_hook(lambda g: x.grad[::-1])
+    x.backward(hg.ones((size,)))
+    assert x.grad.tolist() == [2 * (size - 1.0)] * size
+
+
+def test_grads_array_resized_behind_its_back():
+    """An array that was handed out outside a graph is the tensor's own; NumPy lets its owner do anything."""
+    x = hg.ones((6,), requires_grad=True)
+    x.sum().backward()
+    x.grad.numpy().resize((200_000,), refcheck=False)
+    with pytest.raises(ValueError, match="broadcast"):
+        (x * 2.0).sum().backward()
+    x.grad = None
+    (x * 2.0).sum().backward()
+    assert x.grad.tolist() == [2.0] * 6

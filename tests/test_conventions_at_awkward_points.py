@@ -3,6 +3,7 @@
 Expected values are written out, or come from a definition in NumPy; the last tests compare with PyTorch.
 """
 
+import array
 import itertools
 import warnings
 
@@ -654,3 +655,43 @@ def test_pytorch_agrees(point):
 def product_with_hessian(grad, x, g, direction):
     """None where the gradient does not depend on x."""
     return grad((g * direction).sum(), [x], allow_unused=True)[0] if g.requires_grad else None
+
+
+@pytest.mark.parametrize(
+    "index",
+    [((0, 0),), array.array("l", [0, 0]), (range(2),), hg.tensor([0, 0]), np.array([0, 0]), [0, 0]],
+    ids=["tuple in a tuple", "array.array", "range in a tuple", "tensor", "ndarray", "list"],
+)
+def test_any_sequence_indexes_as_an_array_does(index):
+    """Elements named twice get both gradients, whatever type names them."""
+    x = hg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    x[index].sum().backward()
+    plain = index.numpy() if isinstance(index, hg.Tensor) else index
+    expected = np.zeros(3)
+    np.add.at(expected, plain, 1.0)
+    assert x.grad.tolist() == expected.tolist()
+
+
+def test_a_slice_keeps_its_bounds():
+    i = hg.tensor(1)
+    x = hg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x[i:]
+    i += 1
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_power_of_what_has_no_reciprocal_to_the_zero():
+    x = hg.tensor(np.array([1e-39, np.nan, 0.0], np.float32), requires_grad=True)
+    (x ** hg.zeros(3)).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+    b = hg.tensor([-1.0], requires_grad=True)
+    (hg.tensor([0.0]) ** b).backward()
+    assert b.grad.tolist() == [-np.inf]
+
+
+@pytest.mark.parametrize(("a", "b", "expected"), [(1e30, 1e20, -1e-10), (1e-30, 1e-23, -1e16), (0.0, 1e-39, 0.0)])
+def test_the_gradient_of_a_divisor_whose_square_is_out_of_range(a, b, expected):
+    divisor = hg.tensor(np.float32([b]), requires_grad=True)
+    (hg.tensor(np.float32([a])) / divisor).backward()
+    np.testing.assert_allclose(divisor.grad.numpy(), np.float32([expected]), rtol=1e-5)

@@ -720,3 +720,12 @@ def test_no_attributes_of_ones_own():
     """A tensor is as small as the compiled part."""
     with pytest.raises(AttributeError):
         hg.tensor([1.0]).anything = 1
+
+
+def test_a_dtype_does_not_go_through_float32():
+    assert hg.tensor(0.1, dtype=np.float64).item() == 0.1
+    assert hg.tensor([1e300], dtype="float64").tolist() == [1e300]
+    assert hg.tensor([16777217, 1.5], dtype="int64").tolist() == [16777217, 1]
+    assert hg.full((1,), 0.1, dtype=np.float64).tolist() == [0.1]
+    assert hg.asarray([0.1], dtype=np.float64).tolist() == [0.1]
+    assert hg.to_tensor([0.1], dtype="float64").tolist() == [0.1]

@@ -627,7 +627,7 @@ def test_a_long_backward_can_be_interrupted():
     before = signal.signal(signal.SIGALRM, ring)
     try:
         with pytest.raises(Interrupt, match="the timer"):
-            signal.setitimer(signal.ITIMER_REAL, 0.002)
+            signal.setitimer(signal.ITIMER_REAL, 0.005)
             out.backward()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -664,3 +664,23 @@ def test_an_inplace_hook_returns_nothing(value):
     x.register_inplace_hook(returns(value))
     with pytest.raises(TypeError, match=rf"a_returning_hook.*{type(value).__name__}.*None.*register_hook"):
         x.sum().backward()
+
+
+def test_a_post_accumulate_hook_that_returns_the_new_value():
+    """It trains nothing, so it says so."""
+    x = hg.tensor([1.0], requires_grad=True)
+    x.register_post_accumulate_grad_hook(lambda p: p - 0.1 * p.grad)
+    with pytest.raises(TypeError, match=r"post-accumulate hook .*returned Tensor.*change the leaf itself"):
+        x.sum().backward()
+
+
+def test_a_gradient_set_as_data_is_a_copy():
+    x, p = hg.tensor([1.0], requires_grad=True), hg.tensor([5.0])
+
+    def hook(grad):
+        p.data = grad
+        p.__imul__(100.0)
+
+    x.register_hook(hook)
+    (x * 2.0).backward()
+    assert (x.grad.tolist(), p.tolist()) == ([2.0], [200.0])

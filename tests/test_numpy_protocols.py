@@ -165,20 +165,20 @@ def test_numpy_scalars_on_the_left():
 def test_an_array_never_swallows_a_tensor_in_place():
     a = np.zeros(2, np.float32)
     x = hg.tensor([1.0, 2.0], requires_grad=True)
-    with pytest.raises(TypeError, match=r"np\.add: .*out.*t\.numpy\(\)"):
+    with pytest.raises(TypeError, match=r"np\.add: .*in place.*numpy\(\)"):
         a += x
-    with pytest.raises(TypeError, match=r"np\.add: .*out"):
+    with pytest.raises(TypeError, match=r"np\.add: .*in place"):
         np.add(x, 1.0, out=a)
     assert a.tolist() == [0.0, 0.0]
-    with hg.no_grad(), pytest.raises(TypeError, match="out"):
+    with hg.no_grad(), pytest.raises(TypeError, match="in place"):
         a += x
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: np.arctan2(x, 1.0), r"np\.arctan2: hookgrad has no such function.*t\.numpy\(\)"),
-        (lambda x: np.median(x), r"np\.median: hookgrad has no such function.*t\.numpy\(\)"),
+        (lambda x: np.arctan2(x, 1.0), r"arctan2: hookgrad has no such function.*numpy\(\)"),
+        (lambda x: np.median(x), r"np\.median: hookgrad has no such function.*numpy\(\)"),
         (lambda x: np.add.reduce(x), r"np\.add\.reduce: "),
         (lambda x: np.multiply.outer(x, x), r"np\.multiply\.outer: "),
         (lambda x: np.add.accumulate(x), r"np\.add\.accumulate: "),
@@ -251,6 +251,17 @@ def test_numpys_checks_take_tensors():
     np.testing.assert_array_equal(x * 2, np.array([2.0, 4.0]))
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(x, [1.0, 3.0])
+
+
+def test_a_gradient_is_not_lost_in_silence():
+    """`np.array([[np.cos(p), ...]])` makes numbers of tensors: the most natural mistake."""
+    p = hg.tensor(0.5, requires_grad=True)
+    with pytest.warns(UserWarning, match=r"no gradient flows back.*hg\.stack"):
+        np.array([np.cos(p), np.sin(p)])
+    with hg.no_grad():
+        np.array([p])
+    np.array([p.detach()])
+    np.asarray(hg.stack([p, p]))
 
 
 def test_arrays_of_tensors():

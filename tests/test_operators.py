@@ -604,3 +604,38 @@ def test_accumulating_into_a_saved_gradient_is_seen_too():
     (x * 3).sum().backward()
     with pytest.raises(RuntimeError, match=r"multiply: .*changed in place"):
         y.backward()
+
+
+def test_lists_of_python_floats_are_read_in_the_dtype_of_the_others():
+    """Neither rounded to float32 beside float64, nor widening float32."""
+    x = hg.tensor(np.ones(2))
+    assert (x * [0.1, 1e300]).tolist() == [0.1, 1e300]
+    assert (x < [1.0000000001, 1.0]).tolist() == [True, False]
+    assert hg.concatenate([x, [0.1]]).tolist() == [1.0, 1.0, 0.1]
+    assert hg.stack([x[0], 0.1]).tolist() == [1.0, 0.1]
+    assert hg.dot(x, [0.1, 0.0]).item() == 0.1
+    assert (x @ [0.1, 0.0]).item() == 0.1
+    assert hg.clip(x, [0.0, 0.0], [0.1, 0.2]).tolist() == [0.1, 0.2]
+    assert hg.where([True, False], [0.1, 0.2], x).tolist() == [0.1, 1.0]
+    assert hg.add([0.1, 0.2], np.zeros(2)).tolist() == [0.1, 0.2]
+    y = hg.tensor(np.zeros(2))
+    y += [0.1, 1e300]
+    y[1:] = [0.1]
+    assert y.tolist() == [0.1, 0.1]
+    assert (hg.tensor([1.0, 2.0]) * [0.5, 2.0]).dtype == np.float32
+    assert hg.stack([hg.tensor(1.0), 0.5]).dtype == np.float32
+
+
+def test_a_list_of_tensors_that_require_grad_is_refused():
+    """As an array it would lose their gradients."""
+    a, b = hg.tensor(1.0, requires_grad=True), hg.tensor(2.0)
+    x = hg.ones(2)
+    for call in (lambda: x * [a, b], lambda: hg.sum([a, b]), lambda: hg.where([True, False], (a, b), x)):
+        with pytest.raises(TypeError, match=r"list of tensors that require grad.*hg\.stack"):
+            call()
+    with pytest.raises(TypeError, match=r"^tensor: got a list of tensors that require grad"):
+        hg.tensor([[a], [b]])
+    with hg.no_grad():
+        assert hg.tensor([a, b]).tolist() == [1.0, 2.0]
+    assert (x * [b, b]).tolist() == [2.0, 2.0]
+    assert hg.stack([a, b]).requires_grad

@@ -5,13 +5,18 @@ A node cannot be referenced weakly, so an array that only the node has saved sta
 
 import gc
 import itertools
+import os
+import subprocess
 import sys
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hookgrad as hg
+
+SCRIPTS = Path(__file__).parent / "scripts"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -745,3 +750,23 @@ def test_a_finalizer_that_runs_a_backward():
     assert x.grad.tolist() == [6.0, 6.0]
     del z
     assert x.grad.tolist() == [11.0, 11.0]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "helpers_outlive_a_cycle",
+        "collection_while_a_gradient_is_dropped",
+        "backward_while_a_failed_one_is_undone",
+    ],
+)
+def test_the_collector_at_the_worst_moments(case):
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", SCRIPTS / "collector.py", case],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONMALLOC": "debug"},
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-2000:]

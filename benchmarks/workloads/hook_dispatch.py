@@ -4,11 +4,11 @@ import ctypes
 import ctypes.util
 
 import numpy as np
-from hookgrad._core.hooks import LambdaInplaceVariableWrapperHook
 
 import hookgrad as hg
 from benchmarks.compiled import compiled_hook
 from benchmarks.workloads.base import Goal, Workload, normal
+from hookgrad._core.hooks import LambdaInplaceVariableWrapperHook
 
 HOOKS_EACH = 100
 

@@ -20,7 +20,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from hookgrad._core.ops cimport elementwise
 from hookgrad._core.hooks cimport run_gradient_hooks, run_reduce_hooks
 from hookgrad._core.inner_loops cimport ADD
-from hookgrad._core.kernels cimport add_to, binary, binary_into, is_exclusive, is_ndarray
+from hookgrad._core.kernels cimport add_to, binary, binary_into, is_exclusive, is_ndarray, may_overlap, same_shape
 from hookgrad._core.variable cimport wrap
 from hookgrad._core.versions cimport mark_changed
 
@@ -131,7 +131,9 @@ cdef object new_grad(VariableWrapper leaf, object g):
     if not is_ndarray(g):
         return elementwise.add(held, g)
     if held.node is None and not held.read_only and (
-            cnp.PyArray_FLAGS(held.data) & cnp.NPY_ARRAY_CARRAY == cnp.NPY_ARRAY_CARRAY):
+            cnp.PyArray_FLAGS(held.data) & cnp.NPY_ARRAY_CARRAY == cnp.NPY_ARRAY_CARRAY) and (
+            same_shape(held.data, <cnp.ndarray> g)) and (
+            is_exclusive(<cnp.ndarray> g) or not may_overlap(held.data, <cnp.ndarray> g)):
         mark_changed(held.data)
         return None
     return binary(ADD, held.data, g)

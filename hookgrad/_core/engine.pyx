@@ -33,7 +33,7 @@ hooks drop; pointers to nodes and states are borrowed. A tensor is held while it
 cimport cython
 cimport numpy as cnp
 
-from cpython.ref cimport Py_CLEAR, Py_DECREF, Py_INCREF, Py_XDECREF
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdlib cimport free, qsort, realloc
 
 from hookgrad._core.accumulator cimport EagerGradientAccumulator, SortedGradientAccumulator, own_copy
@@ -163,10 +163,16 @@ cdef class Engine:
     cdef int roll_back(self) except -1:
         """Drop the sums of a failed run. No allocation, so that it works when memory ran out."""
         cdef RunState *state = self.first
+        cdef RunState *following
+        cdef PyObject *inner_var
         while state != NULL:
+            # Dropping a sum may run a hook's own code, which may claim the state once its run is over.
+            following = state.next
+            inner_var = state.inner_var
+            state.inner_var = NULL
             state.run = 0
-            Py_CLEAR(state.inner_var)
-            state = state.next
+            Py_XDECREF(inner_var)
+            state = following
         return 0
 
     # States -----------------------------------------------------------------------------------------------------------
@@ -442,8 +448,10 @@ cdef class Engine:
 
 cdef int raise_freed(GradNode node) except -1:
     raise RuntimeError(
-        f"backward through {node.op.name} a second time: what it saved was freed by the first. Pass retain_graph=True "
-        f"to the first backward() or grad(), or run the forward again")
+        f"backward through {node.op.name} a second time: what it saved was freed by the first. Run the forward again, "
+        f"or pass retain_graph=True to the first backward() or grad(). If the leaves were to change in between, as in "
+        f"w = w - rate * w.grad, the new w is no leaf but a part of the old graph: under no_grad(), write "
+        f"w -= rate * w.grad")
 
 
 cdef VariableWrapper alias(VariableWrapper g):

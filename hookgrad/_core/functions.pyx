@@ -14,7 +14,7 @@ from hookgrad._core.ops cimport elementwise as ew
 from hookgrad._core.ops cimport losses, reduction, shape as shapes
 from hookgrad._core.kernels cimport as_array, is_float_type, quietly
 from hookgrad._core.operators cimport compare, data_operator, matmul_checked
-from hookgrad._core.record cimport operand, to_variable
+from hookgrad._core.record cimport is_weak, operand, to_variable, to_variables
 from hookgrad._core.ops.reduction cimport axes_t
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap
 
@@ -41,10 +41,10 @@ ctypedef object (*binary_fn)(object, object)
 
 
 cdef object given2(binary_fn fn, str function, object x1, object x2):
-    """A function of two operands, of which one becomes a tensor if none is: the array, not the Python number."""
+    """A function of two operands, of which one becomes a tensor if none is: the array, not a number or a list."""
     cdef object a = x1, b = x2
     if not is_variable(a) and not is_variable(b):
-        if type(a) is float or type(a) is int or type(a) is bool:
+        if is_weak(a) and not is_weak(b):
             b = to_variable(b, function)
         else:
             a = to_variable(a, function)
@@ -398,7 +398,7 @@ def where(condition, x1, x2, /):
     Tensor([1., 0.], dtype=float32)
     """
     if not is_variable(x1) and not is_variable(x2):
-        x1 = to_variable(x1, "where")
+        x1, x2 = to_variables((x1, x2), "where")
     return given(ew.where(condition, x1, x2), "where", (condition, x1, x2))
 
 
@@ -719,7 +719,8 @@ def matmul(x1, x2, /):
     >>> hg.matmul(hg.tensor([1., 2.]), hg.tensor([3., 4.]))
     Tensor(11., dtype=float32)
     """
-    return matmul_checked(to_variable(x1, "matmul"), to_variable(x2, "matmul"))
+    x1, x2 = to_variables((x1, x2), "matmul")
+    return matmul_checked(x1, x2)
 
 
 def dot(x1, x2, /):
@@ -732,7 +733,8 @@ def dot(x1, x2, /):
     >>> hg.dot(hg.tensor([1., 2.]), hg.tensor([3., 4.]))
     Tensor(11., dtype=float32)
     """
-    cdef VariableWrapper a = to_variable(x1, "dot"), b = to_variable(x2, "dot")
+    cdef VariableWrapper a, b
+    a, b = to_variables((x1, x2), "dot")
     cdef int na = cnp.PyArray_NDIM(a.data), nb = cnp.PyArray_NDIM(b.data)
     if na == 0 or nb == 0:
         return given2(ew.mul, "dot", x1, x2)
@@ -852,7 +854,7 @@ cdef list joined(object tensors, str name):
     if is_variable(tensors) or not isinstance(tensors, (list, tuple, cnp.ndarray)):
         if not is_variable(tensors):
             raise TypeError(f"{name}: got {type(tensors).__name__}, expected a sequence of tensors")
-    xs = [to_variable(x, name) for x in tensors]
+    xs = to_variables(tuple(tensors), name)
     if not xs:
         raise ValueError(f"{name}: got no tensors, expected at least one")
     dtype = np.result_type(*[(<VariableWrapper> x).data for x in xs])
@@ -985,7 +987,8 @@ def mse_loss(prediction, target):
     >>> hg.nn.functional.mse_loss(hg.tensor([1., 2.]), [1., 4.])
     Tensor(2., dtype=float32)
     """
-    cdef VariableWrapper p = to_variable(prediction, "mse_loss"), t = to_variable(target, "mse_loss")
+    cdef VariableWrapper p, t
+    p, t = to_variables((prediction, target), "mse_loss")
     if not is_float_type(cnp.PyArray_TYPE(p.data)) and not is_float_type(cnp.PyArray_TYPE(t.data)):
         p, t = floats(p), floats(t)     # the difference of unsigned integers would wrap around
     if p.shape != t.shape:

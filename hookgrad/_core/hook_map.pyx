@@ -8,10 +8,10 @@ each call, so it does not run any more. Nothing is locked and nothing is copied 
 
 Note [Map and helpers]
 ----------------------
-A map owns its hooks; a helper owns nothing, so that it keeps neither tensor nor hook alive. It points to the map, and the
-map to its living helpers, without owning: a list through the helpers themselves, which a helper leaves when it dies, and
-of which the map clears every pointer when it dies. Nothing in this depends on the map's hooks, since the garbage collector
-may empty their dictionary long before the map is deallocated.
+A map owns its hooks; a helper owns nothing, so that it keeps neither tensor nor hook alive. It points to the map, and
+the map to its living helpers, without owning: a list through the helpers themselves, which a helper leaves when it
+dies, and of which the map clears every pointer when it dies. Nothing in this depends on the map's hooks, since the
+garbage collector may empty their dictionary long before the map is deallocated.
 """
 
 import os

@@ -240,6 +240,7 @@ cdef int run_reduce_hooks(GradNode node, VariableWrapper leaf, tuple hooks) exce
     cdef Py_ssize_t k = 0, count = len(hooks)
     cdef bint recording = is_recording()
     cdef VariableWrapper grad
+    cdef object result
     try:
         while k < count:
             if not (<Hook> hooks[k]).removed:
@@ -252,7 +253,11 @@ cdef int run_reduce_hooks(GradNode node, VariableWrapper leaf, tuple hooks) exce
                         mark_changed(grad.data)
                         (<InplaceVariableWrapperHook> hooks[k]).call(grad)
                 else:
-                    (<FunctionHook> hooks[k]).function(leaf)
+                    result = (<FunctionHook> hooks[k]).function(leaf)
+                    if result is not None and result is not leaf:
+                        raise TypeError(
+                            f"post-accumulate hook {(<Hook> hooks[k]).label} returned {type(result).__name__}, "
+                            f"expected None: it must change the leaf itself (w -= 0.1 * w.grad)")
                 set_recording(recording)
             k += 1
     except BaseException as error:

@@ -39,6 +39,7 @@ cdef cnp.ndarray unary_into(InnerLoop loop, cnp.ndarray a)
 cdef cnp.ndarray binary(InnerLoop loop, object a, object b)
 cdef cnp.ndarray binary_into(InnerLoop loop, object a, object b)
 cdef int binary_out(InnerLoop loop, cnp.ndarray a, object b) except -1
+cdef bint may_overlap(cnp.ndarray a, cnp.ndarray b) noexcept
 cdef int add_to(cnp.ndarray a, cnp.ndarray b) except -1
 cdef cnp.ndarray reduce(InnerLoop loop, cnp.ndarray a, unsigned long long axes, bint keepdims)
 cdef cnp.ndarray matmul(cnp.ndarray a, cnp.ndarray b, bint transpose_a=*, bint transpose_b=*)

@@ -11,7 +11,7 @@ from hookgrad._core.grad_mode cimport is_recording
 from hookgrad._core.ops.indexing cimport getitem
 from hookgrad._core.kernels cimport as_array, binary_out, is_float_type, quietly
 from hookgrad._core.ops.products cimport matmul
-from hookgrad._core.record cimport array_of, node_of, operand, to_variable
+from hookgrad._core.record cimport array_of, node_of, operands, to_variables
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap
 from hookgrad._core.versions cimport mark_changed
 
@@ -20,7 +20,8 @@ cnp.import_array()
 
 cdef object compare(object ufunc, object a, object b):
     """A comparison: data, never recorded."""
-    cdef object x = operand(a, ufunc.__name__), y = operand(b, ufunc.__name__)
+    cdef object x, y
+    x, y = operands((a, b), ufunc.__name__)
     if x is NotImplemented or y is NotImplemented:
         return NotImplemented
     return wrap(as_array(ufunc(array_of(x) if is_variable(x) else x, array_of(y) if is_variable(y) else y)))
@@ -28,7 +29,8 @@ cdef object compare(object ufunc, object a, object b):
 
 cdef object data_operator(object ufunc, object a, object b):
     """An operator whose derivative is zero or that is for integers: data, never recorded."""
-    cdef object x = operand(a, ufunc.__name__), y = operand(b, ufunc.__name__)
+    cdef object x, y
+    x, y = operands((a, b), ufunc.__name__)
     if x is NotImplemented or y is NotImplemented:
         return NotImplemented
     return wrap(as_array(quietly(ufunc, (array_of(x) if is_variable(x) else x, array_of(y) if is_variable(y) else y))))
@@ -36,10 +38,12 @@ cdef object data_operator(object ufunc, object a, object b):
 
 cdef object product(object a, object b):
     """a @ b, for any operands that `matmul` can promote."""
-    cdef object x = operand(a, "matmul"), y = operand(b, "matmul")
+    cdef object x, y
+    x, y = operands((a, b), "matmul")
     if x is NotImplemented or y is NotImplemented:
         return NotImplemented
-    return matmul_checked(to_variable(x, "matmul"), to_variable(y, "matmul"))
+    x, y = to_variables((x, y), "matmul")
+    return matmul_checked(x, y)
 
 
 cdef object matmul_checked(VariableWrapper a, VariableWrapper b):
@@ -57,7 +61,7 @@ cdef object matmul_checked(VariableWrapper a, VariableWrapper b):
 
 cdef object change(VariableWrapper self, loops.InnerLoop loop, object other):
     """self = loop(self, other) in self's memory."""
-    cdef object value = operand(other, f"in-place {loop.name}")
+    cdef object value = operands((self, other), f"in-place {loop.name}")[1]
     if value is NotImplemented:
         if getattr(type(other), "__array_ufunc__", 0) is None:
             return value        # the other type's own operator has its turn
@@ -149,7 +153,7 @@ cdef class TensorBase(VariableWrapper):
         return change(self, loops.POWER, other)
 
     def __setitem__(self, index, value):
-        cdef object new = operand(value, "setitem")
+        cdef object new = operands((self, value), "setitem")[1]
         if new is NotImplemented:
             raise TypeError(f"setitem: got {type(value).__name__}, expected a Tensor, an ndarray or a number")
         if self.read_only:

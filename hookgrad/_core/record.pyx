@@ -15,7 +15,7 @@ import numpy as np
 
 from hookgrad._core.grad_mode cimport is_recording
 from hookgrad._core.grad_node cimport SAVED_OUTPUT, new_node
-from hookgrad._core.kernels cimport as_array, cast, is_ndarray
+from hookgrad._core.kernels cimport as_array, cast, is_float_type, is_ndarray, quietly
 from hookgrad._core.variable cimport is_variable, wrap, wrap_recorded, wrap_unrecorded
 from hookgrad._core.versions cimport check_unchanged, now
 
@@ -39,6 +39,8 @@ cdef bint is_variable_or_array(object x) noexcept:
 cdef object operand(object x, str function):
     """x as a tensor, an ndarray or a Python number (bools included); NotImplemented for what is none of these.
 
+    A list of Python floats becomes float64 here; `operands` gives it the dtype that it is used in.
+
     Raises
     ------
     TypeError, ValueError
@@ -50,13 +52,81 @@ cdef object operand(object x, str function):
         return NotImplemented
     if getattr(type(x), "__array_ufunc__", 0) is None:
         return NotImplemented       # it asks NumPy's operators to leave the operation to it
+    if isinstance(x, (list, tuple)) and is_recording() and requires_grad_inside(x):
+        raise TypeError(f"{function}: got a list of tensors that require grad, which would lose their gradient on the "
+                        f"way into one array; join them with hg.stack or hg.concatenate")
     try:
-        a = array_from(x)
+        a = as_array(x)
     except ValueError as error:
         raise ValueError(f"{function}: {error}") from None
     if a.dtype.kind == "O" and not isinstance(x, (list, tuple, cnp.ndarray)):
         return NotImplemented
     return checked(a, function)
+
+
+cdef bint requires_grad_inside(object x):
+    """Whether a nested list has a tensor that requires grad."""
+    for item in x:
+        if is_variable(item):
+            if (<VariableWrapper> item).node is not None:
+                return True
+        elif isinstance(item, (list, tuple)) and requires_grad_inside(item):
+            return True
+    return False
+
+
+cdef bint is_weak(object x):
+    """Whether x leaves the dtype to the others: a Python number, or a list of Python floats."""
+    if isinstance(x, (list, tuple)):
+        return not has_numpy_values(x)
+    return type(x) is float or type(x) is int or type(x) is bool
+
+
+cdef object strong_dtype(tuple xs, list values):
+    """The float dtype that lists of Python floats are read in: that of the other operands, else float32."""
+    cdef list strong = [array_of(value) if is_variable(value) else value
+                        for x, value in zip(xs, values) if not is_weak(x) and value is not NotImplemented]
+    if strong:
+        dtype = np.result_type(*strong)
+        if is_float_type((<cnp.dtype> dtype).type_num):
+            return dtype
+    return np.dtype(np.float32)
+
+
+cdef list operands(tuple xs, str function):
+    """`operand` of each, with lists of Python floats in the dtype of the others."""
+    cdef list values = [operand(x, function) for x in xs]
+    cdef Py_ssize_t k
+    for k in range(len(values)):
+        if isinstance(xs[k], (list, tuple)) and cnp.PyArray_TYPE(<cnp.ndarray> values[k]) == cnp.NPY_DOUBLE and (
+                is_weak(xs[k])):
+            values[k] = cast(<cnp.ndarray> values[k], (<cnp.dtype> strong_dtype(xs, values)).type_num)
+    return values
+
+
+cdef list to_variables(tuple xs, str function):
+    """Tensors from operands: Python numbers and lists of Python floats in the dtype of the others.
+
+    Raises
+    ------
+    TypeError, ValueError
+        One cannot be a tensor.
+    """
+    cdef list values = operands(xs, function)
+    cdef Py_ssize_t k
+    for k in range(len(values)):
+        if type(values[k]) is float or type(values[k]) is int or type(values[k]) is bool:
+            if any_strong(xs) or type(values[k]) is float:
+                values[k] = np.asarray(values[k], strong_dtype(xs, values))
+        values[k] = to_variable(xs[k] if values[k] is NotImplemented else values[k], function)
+    return values
+
+
+cdef bint any_strong(tuple xs):
+    for x in xs:
+        if not is_weak(x):
+            return True
+    return False
 
 
 cdef cnp.ndarray checked(cnp.ndarray a, str function):
@@ -103,7 +173,7 @@ cdef VariableWrapper to_variable(object x, str function):
     cdef object value
     if is_variable(x):
         return <VariableWrapper> x
-    value = operand(x, function)
+    value = operands((x,), function)[0]
     if value is NotImplemented:
         raise TypeError(f"{function}: got {type(x).__name__}, expected a Tensor, an ndarray, a number or a list of "
                         f"numbers")
@@ -182,7 +252,7 @@ cdef object saved_output(GradNode node):
     return attach(value, node) if is_recording() else value
 
 
-def as_tensor_array(object data, str function):
+def as_tensor_array(object data, str function, object dtype=None):
     """Data as an array that a tensor can hold, its memory shared where it can be.
 
     Raises
@@ -190,4 +260,11 @@ def as_tensor_array(object data, str function):
     TypeError, ValueError
         It cannot be one: a dtype that tensors do not have, a ragged list.
     """
-    return to_variable(data, function).data
+    cdef object value
+    if dtype is None or is_variable(data):
+        value = to_variable(data, function).data
+    else:
+        # Not by way of float32, which Python floats make where no dtype is given.
+        value = operand(data, function)
+        value = to_variable(data, function).data if value is NotImplemented else np.asarray(value)
+    return value if dtype is None else quietly(value.astype, (dtype,), {"copy": False})

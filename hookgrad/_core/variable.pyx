@@ -226,6 +226,9 @@ cdef class VariableWrapper:
             raise ValueError(
                 f"data: got shape {(<object> a).shape} and dtype {(<object> a).dtype}, expected the tensor's own, "
                 f"{self.shape} and {self.dtype}")
+        if is_variable(value) and (<VariableWrapper> value).read_only:
+            # A hook's gradient is not to be changed by way of self.
+            a = <cnp.ndarray> cnp.PyArray_NewCopy(a, cnp.NPY_CORDER)
         self.data = a
 
     # The graph ------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ cdef int64_t now() noexcept nogil:
 
 cdef object owner_of(object a):
     """The object at the end of the chain of bases."""
-    while is_ndarray(a) and a.base is not None:
+    while isinstance(a, cnp.ndarray) and a.base is not None:
         a = a.base
     return a
 

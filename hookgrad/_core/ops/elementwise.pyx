@@ -18,7 +18,7 @@ from hookgrad._core.inner_loops cimport InnerLoop
 from hookgrad._core.kernels cimport (
     as_array, binary, binary_into, cast, is_float_type, is_ndarray, quietly, unary, unary_into)
 from hookgrad._core.record cimport (
-    array_of, finish, is_variable_or_array, node_of, operand, saved, saved_data, saved_output, to_variable)
+    array_of, finish, is_variable_or_array, node_of, operand, operands, saved, saved_data, saved_output, to_variable)
 from hookgrad._core.ops.shape cimport broadcast_note, sum_to, unbroadcast
 from hookgrad._core.variable cimport VariableWrapper, is_variable, wrap, wrap_recorded, wrap_unrecorded
 from hookgrad._core.versions cimport now
@@ -113,8 +113,9 @@ cdef object apply2(BinaryOp op, object a, object b):
 
 cdef object apply2_mixed(BinaryOp op, object a, object b):
     """`apply2` with operands of other types or of two dtypes: NumPy 2's promotion, then casts that are recorded."""
-    cdef object x = operand(a, op.name), y = operand(b, op.name), dtype
+    cdef object x, y, dtype
     cdef int typenum
+    x, y = operands((a, b), op.name)
     if x is NotImplemented or y is NotImplemented:
         return NotImplemented
     dtype = result_type(raw(x), raw(y))
@@ -162,8 +163,8 @@ cdef class Divide(BinaryOp):
         cdef object b = saved(node, 1)
         if i == 0:
             return unbroadcast(node, 0, div_into(g, b))
-        # -g a / b^2
-        return unbroadcast(node, 1, neg_into(mul_into(div(saved(node, 0), square(b)), g)))
+        # -g (a / b) / b: b^2 would overflow long before the result does.
+        return unbroadcast(node, 1, neg_into(mul_into(div_into(div(saved(node, 0), b), b), g)))
 
 
 @cython.final
@@ -616,9 +617,10 @@ cdef object masked(object g, object keep):
 
 cdef object where(object condition, object a, object b):
     """a where condition holds, else b; NotImplemented where an operand cannot be a tensor."""
-    cdef object c = operand(condition, "where"), x = operand(a, "where"), y = operand(b, "where"), dtype
+    cdef object c = operand(condition, "where"), x, y, dtype
     cdef object keep
     cdef cnp.ndarray out
+    x, y = operands((a, b), "where")
     if c is NotImplemented or x is NotImplemented or y is NotImplemented:
         return NotImplemented
     keep = np.asarray(raw(c))
@@ -656,12 +658,15 @@ cdef bint same_shapes(object x, object y, cnp.ndarray out):
 
 cdef object clip(object x, object low, object high):
     """x between its bounds, of which either may be None."""
-    cdef object v = operand(x, "clip")
-    cdef object lo = None if low is None else operand(low, "clip"), hi = None if high is None else operand(high, "clip")
+    cdef object v, lo, hi
     cdef GradNode node
     cdef list inputs
     cdef cnp.ndarray out
     cdef object a, below, above
+    # x stands in for a bound that is not there.
+    v, lo, hi = operands((x, x if low is None else low, x if high is None else high), "clip")
+    lo = None if low is None else lo
+    hi = None if high is None else hi
     if v is NotImplemented or lo is NotImplemented or hi is NotImplemented:
         return NotImplemented
     dtype = result_type(*[raw(part) for part in (v, lo, hi) if part is not None])
