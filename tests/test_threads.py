@@ -136,7 +136,10 @@ def test_hooks_registered_and_removed_while_another_thread_runs():
         else:
             while not stop.is_set():
                 handles = [x.register_hook(lambda g: None) for _ in range(5)]
-                handles += [x.register_inplace_hook(lambda g: None), x.register_post_accumulate_grad_hook(id)]
+                handles += [
+                    x.register_inplace_hook(lambda g: None),
+                    x.register_post_accumulate_grad_hook(lambda t: None),
+                ]
                 handles += [x._register_backward_hook(list)]
                 assert all(handle.remove() for handle in handles)
                 added[0] += 1
