@@ -684,3 +684,12 @@ def test_a_gradient_set_as_data_is_a_copy():
     x.register_hook(hook)
     (x * 2.0).backward()
     assert (x.grad.tolist(), p.tolist()) == ([2.0], [200.0])
+
+
+@pytest.mark.parametrize("value", [5, "grad", np.ones(2, np.float32), hg.ones((2,))], ids=type)
+def test_a_post_accumulate_hook_returns_nothing(value):
+    x = leaf([1.0, 2.0])
+    x.register_post_accumulate_grad_hook(returns(value))
+    with pytest.raises(TypeError, match=rf"a_returning_hook.*{type(value).__name__}.*None"):
+        x.sum().backward()
+    assert hg.is_grad_enabled()
