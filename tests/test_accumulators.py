@@ -1,5 +1,7 @@
 """Sums within one backward: on arrival, or in the order of the forward, exactly."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -239,3 +241,19 @@ def test_grads_array_resized_behind_its_back():
     x.grad = None
     (x * 2.0).sum().backward()
     assert x.grad.tolist() == [2.0] * 6
+
+
+def test_an_interior_grad_that_nobody_shares_is_not_copied():
+    """Reading `.grad` makes it the reader's own; where it was nobody else's, that costs nothing."""
+    x = hg.ones((1_000_000,), requires_grad=True)
+    y = x * 2.0
+    z = y * 3.0  # its derivative makes a new array, which then is y's alone
+    z.register_hook(lambda g: g * 1.0)
+    z.backward(hg.ones((1_000_000,)), inputs=[y])
+    tracemalloc.start()
+    try:
+        grad = y.grad
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert grad.tolist()[:2] == [3.0, 3.0]

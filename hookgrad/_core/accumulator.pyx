@@ -51,7 +51,7 @@ cdef object added(object total, object g):
     """total + g, in total's or g's memory where nobody else holds it. The caller gives both up."""
     if not is_ndarray(total) or not is_ndarray(g):
         return elementwise.add(total, g)
-    if not is_exclusive(<cnp.ndarray> total) and is_exclusive(<cnp.ndarray> g):
+    if not is_exclusive(<PyObject *> total) and is_exclusive(<PyObject *> g):
         return binary_into(ADD, g, total)
     return binary_into(ADD, total, g)
 
@@ -59,8 +59,9 @@ cdef object added(object total, object g):
 cdef object own_copy(object g):
     """A gradient that shares its memory with nothing: g itself where that is so already."""
     if is_ndarray(g):
-        return g if is_exclusive(<cnp.ndarray> g) else cnp.PyArray_NewCopy(<cnp.ndarray> g, cnp.NPY_CORDER)
-    if refcount(g) == 1 and not (<VariableWrapper> g).read_only and is_exclusive((<VariableWrapper> g).data):
+        return g if is_exclusive(<PyObject *> g) else cnp.PyArray_NewCopy(<cnp.ndarray> g, cnp.NPY_CORDER)
+    if refcount(g) == 1 and not (<VariableWrapper> g).read_only and (
+            is_exclusive(<PyObject *> (<VariableWrapper> g).data)):
         return g
     return elementwise.copy(g)
 
@@ -133,7 +134,7 @@ cdef object new_grad(VariableWrapper leaf, object g):
     if held.node is None and not held.read_only and (
             cnp.PyArray_FLAGS(held.data) & cnp.NPY_ARRAY_CARRAY == cnp.NPY_ARRAY_CARRAY) and (
             same_shape(held.data, <cnp.ndarray> g)) and (
-            is_exclusive(<cnp.ndarray> g) or not may_overlap(held.data, <cnp.ndarray> g)):
+            is_exclusive(<PyObject *> g) or not may_overlap(held.data, <cnp.ndarray> g)):
         mark_changed(held.data)
         return None
     return binary(ADD, held.data, g)

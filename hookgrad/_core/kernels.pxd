@@ -32,7 +32,7 @@ cdef cnp.ndarray cast(cnp.ndarray a, int typenum)
 cdef cnp.ndarray broadcast_view(cnp.ndarray a, tuple shape)
 cdef cnp.ndarray transposed(cnp.ndarray a)
 cdef void recycle(PyObject *x) noexcept
-cdef bint is_exclusive(cnp.ndarray a) noexcept
+cdef bint is_exclusive(PyObject *a) noexcept
 cdef object quietly(object function, tuple args, dict kwargs=*)
 
 cdef cnp.ndarray unary(InnerLoop loop, cnp.ndarray a)

@@ -39,7 +39,6 @@ cdef extern from *:
     #define hookgrad_refcount(x) Py_REFCNT((PyObject *) (x))
     #define hookgrad_array_fields(x) ((PyArrayObject_fields *) (x))
     """
-    Py_ssize_t refcount "hookgrad_refcount"(cnp.ndarray) noexcept
     Py_ssize_t reference_count "hookgrad_refcount"(PyObject *) noexcept
     ArrayFields *array_fields "hookgrad_array_fields"(PyObject *) noexcept
     PyTypeObject *type_of "Py_TYPE"(PyObject *) noexcept
@@ -194,13 +193,14 @@ cdef cnp.ndarray transposed(cnp.ndarray a):
     return <cnp.ndarray> cnp.PyArray_SwapAxes(a, nd - 2, nd - 1)
 
 
-cdef bint is_exclusive(cnp.ndarray a) noexcept:
-    """Whether the caller's reference is the only way to this memory, so that it may be overwritten.
+cdef bint is_exclusive(PyObject *a) noexcept:
+    """Whether the caller's reference to an ndarray is the only way to its memory, so that it may be overwritten.
 
-    One reference, memory of its own (a view or a borrowed buffer shares it), writeable and C-contiguous.
+    One reference, memory of its own (a view or a borrowed buffer shares it), writeable and C-contiguous. It takes a
+    plain pointer, since a Python argument may come with a reference of its own.
     """
     cdef int want = cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE | cnp.NPY_ARRAY_C_CONTIGUOUS
-    return refcount(a) == 1 and (cnp.PyArray_FLAGS(a) & want) == want
+    return reference_count(a) == 1 and (cnp.PyArray_FLAGS(<cnp.ndarray> a) & want) == want
 
 
 cdef object quietly(object function, tuple args, dict kwargs=None):
@@ -315,7 +315,7 @@ cdef cnp.ndarray unary(InnerLoop loop, cnp.ndarray a):
 
 
 cdef cnp.ndarray unary_into(InnerLoop loop, cnp.ndarray a):
-    if is_exclusive(a):
+    if is_exclusive(<PyObject *> a):
         run_unary(loop, a, a)
         return a
     return unary(loop, a)
@@ -409,7 +409,7 @@ cdef cnp.ndarray binary(InnerLoop loop, object a, object b):
 cdef cnp.ndarray binary_into(InnerLoop loop, object a, object b):
     # No local variable may hold `a` here: it would be a second reference.
     cdef cnp.npy_intp shape[MAX_DIMS]
-    if not is_ndarray(a) or not is_exclusive(<cnp.ndarray> a):
+    if not is_ndarray(a) or not is_exclusive(<PyObject *> a):
         return binary(loop, a, b)
     if is_ndarray(b):
         if is_flat(<cnp.ndarray> a, <cnp.ndarray> b):

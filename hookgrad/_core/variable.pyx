@@ -289,7 +289,7 @@ cdef class VariableWrapper:
         """
         if is_ndarray(self.stored_grad):
             # Interior gradients share their memory with others until somebody looks.
-            if not self.owns_grad and not is_exclusive(<cnp.ndarray> self.stored_grad):
+            if not self.owns_grad and not is_exclusive(<PyObject *> self.stored_grad):
                 self.stored_grad = cnp.PyArray_NewCopy(<cnp.ndarray> self.stored_grad, cnp.NPY_CORDER)
             self.stored_grad = wrap(<cnp.ndarray> self.stored_grad)
         return self.stored_grad
