@@ -639,3 +639,14 @@ def test_a_list_of_tensors_that_require_grad_is_refused():
         assert hg.tensor([a, b]).tolist() == [1.0, 2.0]
     assert (x * [b, b]).tolist() == [2.0, 2.0]
     assert hg.stack([a, b]).requires_grad
+
+
+@pytest.mark.parametrize("bad", [None, "text", object()])
+def test_the_error_names_the_operand_that_is_none(bad):
+    for call in (
+        lambda: hg.add(bad, hg.ones(2)),
+        lambda: hg.add(hg.ones(2), bad),
+        lambda: hg.clip(bad, 0.0, hg.ones(2)),
+    ):
+        with pytest.raises(TypeError, match=f"got {type(bad).__name__}, expected"):
+            call()

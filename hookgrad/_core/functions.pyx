@@ -28,11 +28,13 @@ ctypedef object (*reduction_fn)(object, axes_t, bint)
 
 cdef object given(object result, str function, tuple operands):
     """A result, or a TypeError where an operand could not be a tensor."""
+    cdef object bad = None
     if result is NotImplemented:
         for x in operands:
-            if operand(x, function) is NotImplemented and x is not None:
+            if x is not None and operand(x, function) is NotImplemented:
+                bad = x
                 break
-        raise TypeError(f"{function}: got {type(x).__name__}, expected a Tensor, an ndarray, a number or a list of "
+        raise TypeError(f"{function}: got {type(bad).__name__}, expected a Tensor, an ndarray, a number or a list of "
                         f"numbers")
     return result if is_variable(result) else wrap(as_array(result))
 
