@@ -39,7 +39,9 @@ if sys.platform == "win32":
     COMPILE, LINK = ["/O2"], []
 else:
     # No debug information and no symbol table: they are most of a Cython module's size.
+    # Newer compilers refuse incompatible pointers, so older ones do too.
     COMPILE = ["-O3", "-g0", "-fno-math-errno", "-fvisibility=hidden", "-Wno-unused-function"]
+    COMPILE += ["-Werror=incompatible-pointer-types"]
     LINK = ["-Wl,-s"] if sys.platform.startswith("linux") else []
 
 

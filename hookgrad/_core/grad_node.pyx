@@ -79,10 +79,10 @@ cdef extern from *:
         PyType_Modified((PyTypeObject *) type);
     }
     """
-    void hookgrad_forbid_new(type)
+    void hookgrad_forbid_new(PyObject *type)
 
 # A node without an op would be a crash, so Python cannot make one; `new_node` does not go through the type.
-hookgrad_forbid_new(GradNode)
+hookgrad_forbid_new(<PyObject *> GradNode)
 
 
 cdef GradNode new_node(Op op):

@@ -18,10 +18,13 @@ import os
 
 cimport cython
 
-cdef extern from "Python.h":
+cdef extern from *:
+    """
+    #define hookgrad_frame_code(frame) ((PyObject *) PyFrame_GetCode(frame))
+    """
     ctypedef struct PyFrameObject
     PyFrameObject *PyEval_GetFrame()            # borrowed
-    object PyFrame_GetCode(PyFrameObject *)
+    object PyFrame_GetCode "hookgrad_frame_code"(PyFrameObject *)
     int PyFrame_GetLasti(PyFrameObject *)
 
 # Ids accumulate over the life of the process, so that one is never used twice, not even on another tensor.

@@ -26,20 +26,23 @@ cnp.import_array()
 cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyTypeObject
     PyTypeObject *ARRAY_TYPE "(&PyArray_Type)"
-    object new_from_descr "PyArray_NewFromDescr"(
+    object new_from_descr "hookgrad_new_from_descr"(
         PyTypeObject *, PyObject *, int, cnp.npy_intp *, cnp.npy_intp *, void *, int, PyObject *)
     PyObject *descr_from_type "(PyObject *) PyArray_DescrFromType"(int)
 
     ctypedef struct ArrayFields "PyArrayObject_fields":
-        PyObject *descr
         PyObject *weakreflist
 
 cdef extern from *:
     """
     #define hookgrad_refcount(x) Py_REFCNT((PyObject *) (x))
     #define hookgrad_array_fields(x) ((PyArrayObject_fields *) (x))
+    #define hookgrad_descr(x) ((PyObject *) PyArray_DESCR((PyArrayObject *) (x)))
+    #define hookgrad_new_from_descr(type, descr, nd, dims, strides, data, flags, obj) \\
+        PyArray_NewFromDescr(type, (PyArray_Descr *) (descr), nd, dims, strides, data, flags, obj)
     """
     Py_ssize_t reference_count "hookgrad_refcount"(PyObject *) noexcept
+    PyObject *descr_of "hookgrad_descr"(PyObject *) noexcept
     ArrayFields *array_fields "hookgrad_array_fields"(PyObject *) noexcept
     PyTypeObject *type_of "Py_TYPE"(PyObject *) noexcept
 
@@ -95,7 +98,7 @@ cdef void recycle(PyObject *x) noexcept:
     nbytes = cnp.PyArray_NBYTES(<cnp.ndarray> x)
     if ((cnp.PyArray_FLAGS(<cnp.ndarray> x) & want) != want or nbytes > POOLED or pool_bytes + nbytes > POOL_BYTES
             or array_fields(x).weakreflist != NULL
-            or (array_fields(x).descr != float32_descr and array_fields(x).descr != float64_descr)):
+            or (descr_of(x) != float32_descr and descr_of(x) != float64_descr)):
         return
     k = pool_class(cnp.PyArray_NDIM(<cnp.ndarray> x), cnp.PyArray_DIMS(<cnp.ndarray> x),
                    cnp.PyArray_TYPE(<cnp.ndarray> x))
@@ -180,9 +183,9 @@ cdef cnp.ndarray broadcast_view(cnp.ndarray a, tuple shape):
             strides[i] = cnp.PyArray_STRIDES(a)[i - nd + own]
         if dims[i] < 0 or (length != dims[i] and length != 1):
             raise ValueError(f"broadcast_to: shape {(<object> a).shape} does not broadcast to {shape}")
-    Py_INCREF(<object> array_fields(<PyObject *> a).descr)      # stolen
+    Py_INCREF(<object> descr_of(<PyObject *> a))      # stolen
     view = <cnp.ndarray> new_from_descr(
-        ARRAY_TYPE, array_fields(<PyObject *> a).descr, nd, dims, strides, cnp.PyArray_DATA(a), 0, NULL)
+        ARRAY_TYPE, descr_of(<PyObject *> a), nd, dims, strides, cnp.PyArray_DATA(a), 0, NULL)
     cnp.set_array_base(view, a)
     return view
 

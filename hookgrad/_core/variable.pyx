@@ -85,7 +85,7 @@ cdef extern from *:
     }
     """
     Py_ssize_t reference_count "Py_REFCNT"(PyObject *) noexcept
-    void hookgrad_adopt_type(type cls, type root, void (*before_dealloc)(PyObject *) noexcept)
+    void hookgrad_adopt_type(PyObject *cls, PyObject *root, void (*before_dealloc)(PyObject *) noexcept)
     VariableWrapper hookgrad_new_tensor(tuple no_arguments)
 
 cdef tuple NO_ARGUMENTS = ()
@@ -365,7 +365,7 @@ def set_tensor_type(type cls not None):
         if name in cls.__dict__:
             raise TypeError(f"set_tensor_type: {cls.__name__} overrides {name}, which belongs in the compiled base")
     TensorType = cls
-    hookgrad_adopt_type(cls, VariableWrapper, before_dealloc)
+    hookgrad_adopt_type(<PyObject *> cls, <PyObject *> VariableWrapper, before_dealloc)
 
 
 def make_tensor(object array, bint requires_grad=False, object name=None):
